@@ -1,0 +1,53 @@
+import { createHash } from 'node:crypto';
+import { LeaseholdError } from './errors.ts';
+
+/** Any JSON value. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+/**
+ * Canonical JSON text: object keys sorted by UTF-16 code unit (never by locale), no white space, arrays in order
+ * (RFC 8785 for the values JSON can hold). Two objects that differ only in key order give the same text.
+ *
+ * @throws LeaseholdError `not-json` for functions, symbols, bigints, non-finite numbers and cycles, naming the path.
+ */
+export function canonicalJson(value: unknown, path = '$'): string {
+  return write(value, path, []);
+}
+
+function write(value: unknown, path: string, above: readonly object[]): string {
+  if (value === null || typeof value === 'boolean' || typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'number') {
+    if (!Number.isFinite(value)) throw notJson(path, `the number ${value}`);
+    return JSON.stringify(value);
+  }
+  if (typeof value !== 'object') throw notJson(path, `a ${typeof value}`);
+  if (above.includes(value)) throw notJson(path, 'a reference to one of its own parents');
+  const plain = 'toJSON' in value && typeof value.toJSON === 'function' ? (value.toJSON() as unknown) : value;
+  if (plain !== value) return write(plain, path, above);
+  const inside = [...above, value];
+  if (Array.isArray(value)) {
+    return `[${value.map((item, index) => write(item === undefined ? null : item, `${path}[${index}]`, inside)).join(',')}]`;
+  }
+  const fields: string[] = [];
+  for (const key of Object.keys(value).sort()) {
+    const item = (value as Record<string, unknown>)[key];
+    if (item !== undefined) fields.push(`${JSON.stringify(key)}:${write(item, `${path}.${key}`, inside)}`);
+  }
+  return `{${fields.join(',')}}`;
+}
+
+function notJson(path: string, found: string): LeaseholdError {
+  return new LeaseholdError('not-json', `${path} holds ${found}, which JSON cannot carry; pass plain data instead.`, {
+    field: path,
+  });
+}
+
+/** Lower-case hex SHA-256 of text (as UTF-8) or bytes. */
+export function sha256(data: string | Uint8Array): string {
+  return createHash('sha256').update(data).digest('hex');
+}
+
+/** SHA-256 of the canonical JSON of `value`; `undefined` hashes like `null`. */
+export function hashJson(value: unknown): string {
+  return sha256(canonicalJson(value === undefined ? null : value));
+}
