@@ -1,0 +1,211 @@
+import { LeaseholdError } from './errors.ts';
+import type { Json } from './json.ts';
+import { isNewerSchema, type EffectRecord, type TaskRecord } from './record.ts';
+
+/** A record under its wire and storage names (snake_case), without the fields that are absent. */
+export type WireRecord = Readonly<Record<string, Json>>;
+
+type Kind = 'text' | 'count' | 'instant' | 'flag' | 'object' | 'list';
+type Fields = Readonly<Record<string, readonly [name: string, kind: Kind, required?: 'required']>>;
+
+const RECORD: Fields = {
+  schema_version: ['schemaVersion', 'text', 'required'],
+  task_id: ['taskId', 'text', 'required'],
+  task_type: ['taskType', 'text', 'required'],
+  agent_run_id: ['agentRunId', 'text'],
+  state: ['state', 'text', 'required'],
+  stage: ['stage', 'text', 'required'],
+  stage_entered_at: ['stageEnteredAt', 'instant', 'required'],
+  renewal_reason: ['renewalReason', 'text'],
+  renewal_count: ['renewalCount', 'count', 'required'],
+  history: ['history', 'list', 'required'],
+  lease_owner: ['leaseOwner', 'text'],
+  lease_expires_at: ['leaseExpiresAt', 'instant'],
+  heartbeat_at: ['heartbeatAt', 'instant'],
+  fencing_token: ['fencingToken', 'count', 'required'],
+  attempt: ['attempt', 'count', 'required'],
+  failures: ['failures', 'count', 'required'],
+  idempotency_key: ['idempotencyKey', 'text', 'required'],
+  effects: ['effects', 'object', 'required'],
+  settlement_receipt: ['settlementReceipt', 'object'],
+  result: ['result', 'object'],
+  checkpoint: ['checkpoint', 'object'],
+  next: ['next', 'list'],
+  parked: ['parked', 'object'],
+  last_error: ['lastError', 'object'],
+  closing: ['closing', 'object'],
+  cancel_requested: ['cancelRequested', 'flag'],
+  dead_letter_sent: ['deadLetterSent', 'flag'],
+  deadline_at: ['deadlineAt', 'instant'],
+  retry_at: ['retryAt', 'instant'],
+  trace_id: ['traceId', 'text'],
+  payload_hash: ['payloadHash', 'text'],
+  version: ['version', 'count', 'required'],
+  op_id: ['opId', 'text', 'required'],
+  created_at: ['createdAt', 'instant', 'required'],
+  updated_at: ['updatedAt', 'instant', 'required'],
+  expires_at: ['expiresAt', 'instant'],
+};
+
+const EFFECT: Readonly<Record<string, string>> = {
+  target_id: 'targetId',
+  request_hash: 'requestHash',
+  external_id: 'externalId',
+  external_status: 'externalStatus',
+  look_url: 'lookUrl',
+  intended_at: 'intendedAt',
+  committed_at: 'committedAt',
+  verified_at: 'verifiedAt',
+};
+const RECEIPT: Readonly<Record<string, string>> = {
+  task_id: 'taskId',
+  external_system: 'externalSystem',
+  external_id: 'externalId',
+  idempotency_key: 'idempotencyKey',
+  verified_at: 'verifiedAt',
+};
+const TASK_ERROR: Readonly<Record<string, string>> = { error_class: 'errorClass' };
+const FOLLOW_UP: Readonly<Record<string, string>> = { task_id: 'taskId', idempotency_key: 'idempotencyKey' };
+
+const STATES: readonly string[] = ['queued', 'running', 'waiting_human', 'settled', 'dead_lettered', 'cancelled'];
+const STAGES: readonly string[] = ['preflight', 'external_call', 'commit', 'verify', 'settled'];
+
+const flip = (names: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(names).map(([wire, ours]) => [ours, wire]));
+const EFFECT_OUT = flip(EFFECT);
+const RECEIPT_OUT = flip(RECEIPT);
+const TASK_ERROR_OUT = flip(TASK_ERROR);
+const FOLLOW_UP_OUT = flip(FOLLOW_UP);
+const RECORD_OUT = Object.entries(RECORD).map(([wire, [ours]]) => [ours, wire] as const);
+
+/**
+ * The record under its wire names. Fields in `extra` come back beside ours; a field of ours always wins.
+ * Drivers store this (as one document, or field by field).
+ */
+export function recordToWire(record: TaskRecord): WireRecord {
+  const wire: Record<string, Json> = { ...record.extra };
+  const source = record as unknown as Readonly<Record<string, Json | undefined>>;
+  for (const [ours, name] of RECORD_OUT) {
+    const value = source[ours];
+    if (value !== undefined) wire[name] = rename(ours, value, 'out');
+  }
+  return wire;
+}
+
+/**
+ * A record from what a store holds. Unknown fields land in `extra`. A record of a newer major version is read as far as it
+ * can be and not checked: core looks at `schemaVersion` first and leaves it alone.
+ *
+ * @throws LeaseholdError `record-corrupt` naming the field that is missing or of the wrong kind.
+ */
+export function recordFromWire(wire: WireRecord): TaskRecord {
+  if (typeof wire !== 'object' || wire === null || Array.isArray(wire)) throw corrupt('record', 'is not an object', '?');
+  const record: Record<string, unknown> = {};
+  const extra: Record<string, Json> = {};
+  for (const [name, value] of Object.entries(wire)) {
+    const field = Object.hasOwn(RECORD, name) ? RECORD[name] : undefined;
+    if (field) record[field[0]] = value;
+    else define(extra, name, value);
+  }
+  if (Object.keys(extra).length > 0) record['extra'] = extra;
+  const id = typeof wire['task_id'] === 'string' ? wire['task_id'] : '?';
+  if (typeof wire['schema_version'] !== 'string') throw corrupt('schema_version', 'is missing or not text', id);
+  if (!isNewerSchema({ schemaVersion: wire['schema_version'] })) check(wire, id);
+  for (const nested of ['effects', 'settlementReceipt', 'lastError', 'closing', 'next']) {
+    const value = record[nested];
+    if (typeof value === 'object' && value !== null) record[nested] = rename(nested, value as Json, 'in');
+  }
+  return record as unknown as TaskRecord;
+}
+
+function check(wire: WireRecord, id: string): void {
+  for (const [name, [, kind, required]] of Object.entries(RECORD)) {
+    const value = wire[name];
+    if (value === undefined) {
+      if (required) throw corrupt(name, 'is missing', id);
+    } else if (!fits(kind, value)) {
+      throw corrupt(name, `is not ${EXPECTED[kind]}`, id);
+    }
+  }
+  if (!STATES.includes(wire['state'] as string)) throw corrupt('state', `is none of ${STATES.join(', ')}`, id);
+  if (!STAGES.includes(wire['stage'] as string)) throw corrupt('stage', `is none of ${STAGES.join(', ')}`, id);
+  for (const [name, effect] of Object.entries(wire['effects'] as Record<string, Json>)) {
+    if (!isObject(effect) || typeof effect['key'] !== 'string' || typeof effect['status'] !== 'string') {
+      throw corrupt(`effects.${name}`, 'has no key or status', id);
+    }
+  }
+}
+
+const EXPECTED: Readonly<Record<Kind, string>> = {
+  text: 'text',
+  count: 'a whole number from 0 to 2^53-1',
+  instant: 'a number of milliseconds',
+  flag: 'true or false',
+  object: 'an object',
+  list: 'a list',
+};
+
+function fits(kind: Kind, value: Json): boolean {
+  switch (kind) {
+    case 'text':
+      return typeof value === 'string';
+    case 'count':
+      return Number.isSafeInteger(value) && (value as number) >= 0;
+    case 'instant':
+      return typeof value === 'number' && Number.isFinite(value);
+    case 'flag':
+      return typeof value === 'boolean';
+    case 'object':
+      return isObject(value);
+    case 'list':
+      return Array.isArray(value);
+  }
+}
+
+function isObject(value: Json | undefined): value is { readonly [key: string]: Json } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function rename(field: string, value: Json, way: 'in' | 'out'): Json {
+  const out = way === 'out';
+  switch (field) {
+    case 'effects': {
+      const renamed: Record<string, Json> = {};
+      for (const [name, effect] of Object.entries(value as Record<string, EffectRecord>)) {
+        define(renamed, name, keys(effect as unknown as Json, out ? EFFECT_OUT : EFFECT));
+      }
+      return renamed;
+    }
+    case 'settlementReceipt':
+      return keys(value, out ? RECEIPT_OUT : RECEIPT);
+    case 'lastError':
+    case 'closing':
+      return keys(value, out ? TASK_ERROR_OUT : TASK_ERROR);
+    case 'next':
+      return Array.isArray(value) ? value.map((item: Json) => keys(item, out ? FOLLOW_UP_OUT : FOLLOW_UP)) : value;
+    default:
+      return value;
+  }
+}
+
+function keys(value: Json, names: Readonly<Record<string, string>>): Json {
+  if (!isObject(value)) return value;
+  const renamed: Record<string, Json> = {};
+  for (const [key, item] of Object.entries(value)) {
+    if (item !== undefined) define(renamed, Object.hasOwn(names, key) ? (names[key] as string) : key, item);
+  }
+  return renamed;
+}
+
+/** Sets an own property whatever its name, `__proto__` included. */
+function define(target: Record<string, Json>, key: string, value: Json): void {
+  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function corrupt(field: string, what: string, id: string): LeaseholdError {
+  return new LeaseholdError(
+    'record-corrupt',
+    `The stored record of task ${id} cannot be used: ${field} ${what}. It was left as it is; repair or delete it by hand.`,
+    { field },
+  );
+}
