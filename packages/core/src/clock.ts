@@ -69,12 +69,10 @@ export interface VirtualClock extends Clock {
   advance(ms: number): Promise<void>;
   /** Runs until no timer is due any more or `ms` have passed. Resolves with the milliseconds that passed. */
   runUntil(done: () => boolean, ms: number): Promise<number>;
-  /** Moves the wall clock alone, as an administrator or NTP would. */
+  /** Moves the wall clock alone: an administrator, NTP, or (forward) a machine that slept while monotonic time stood still. */
   stepWall(ms: number): void;
   /** Moves the clocks on without firing anything in between, as a blocked event loop would; what is overdue fires on the next `advance`. */
   block(ms: number): void;
-  /** As if the machine slept: wall time passes, monotonic time does not. */
-  suspend(ms: number): void;
   /** Timers that are waiting, for tests that nothing leaks. */
   readonly pending: number;
 }
@@ -134,9 +132,6 @@ export function virtualClock(startWall = 1_700_000_000_000): VirtualClock {
     },
     block(ms) {
       now += ms;
-    },
-    suspend(ms) {
-      wallOffset += ms;
     },
     get pending() {
       return timers.size;

@@ -1,6 +1,6 @@
 import { LeaseholdError } from './errors.ts';
 import type { Json } from './json.ts';
-import { isNewerSchema, type EffectRecord, type TaskRecord } from './record.ts';
+import { isNewerSchema, type TaskRecord } from './record.ts';
 
 /** A record under its wire and storage names (snake_case), without the fields that are absent. */
 export type WireRecord = Readonly<Record<string, Json>>;
@@ -171,8 +171,8 @@ function rename(field: string, value: Json, way: 'in' | 'out'): Json {
   switch (field) {
     case 'effects': {
       const renamed: Record<string, Json> = {};
-      for (const [name, effect] of Object.entries(value as Record<string, EffectRecord>)) {
-        define(renamed, name, keys(effect as unknown as Json, out ? EFFECT_OUT : EFFECT));
+      for (const [name, effect] of Object.entries(value as Record<string, Json>)) {
+        define(renamed, name, keys(effect, out ? EFFECT_OUT : EFFECT));
       }
       return renamed;
     }
