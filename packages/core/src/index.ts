@@ -5,3 +5,5 @@ export * from './clock.ts';
 export * from './duration.ts';
 export * from './errors.ts';
 export * from './json.ts';
+export * from './events.ts';
+export * from './decide.ts';

@@ -1,0 +1,388 @@
+import type { PutExpectation } from './driver.ts';
+import type { CancelEvent, Carried, ClaimEvent, Decision, EffectFinding, OwnersEvent, Refusal, RefusalCause, TaskEvent } from './events.ts';
+import { canonicalJson } from './json.ts';
+import { HISTORY_LENGTH, isLapsed, isNewerSchema, isTerminal, SCHEMA_VERSION } from './record.ts';
+import type { Closing, EffectRecord, StoreTime, TaskError, TaskRecord } from './record.ts';
+
+/**
+ * The rules of the protocol, all of them: what a record becomes when something happens to it, or why it does not.
+ * Pure. Expiries are left to the store: the decision says how long a lease to stamp and on what the write is conditional;
+ * `now` only shows what is already certain.
+ */
+export function decide(record: TaskRecord | undefined, event: TaskEvent, now: StoreTime): Decision | Refusal {
+  if (record && isNewerSchema(record)) {
+    return refuse('newer-schema', `the record has format ${record.schemaVersion}, this version knows ${SCHEMA_VERSION}`);
+  }
+  if (event.type === 'claim') return record ? claim(record, event, now) : create(event, now);
+  if (event.type === 'cancel') return record ? cancel(record, event, now) : tombstone(event, now);
+  if (!record) return refuse('no-record', 'there is no record of this task');
+  switch (event.type) {
+    case 'answer': {
+      if (record.state !== 'waiting_human') return refuse('nothing-to-do', `the task is ${record.state}, not waiting for a person`);
+      if (event.approve) return decision(record, event.opId, now, { state: 'queued', parked: undefined, retryAt: undefined }, 'any');
+      const error = { errorClass: 'rejected', code: 'rejected-by-human', message: event.reason };
+      return decision(record, event.opId, now, { effects: inDoubt(record.effects), ...deadLettered(error, event.retentionMs, now) }, 'any');
+    }
+    case 'reopen':
+      if (record.state !== 'dead_lettered') return refuse('nothing-to-do', `the task is ${record.state}, not dead-lettered`);
+      return decision(record, event.opId, now, REOPENED, 'any');
+    case 'sweep': {
+      if (isTerminal(record.state)) return refuse('nothing-to-do', `the task is ${record.state} already`);
+      if (record.state === 'running' && !isLapsed(record, now)) return busy(record, now);
+      if (openEffects(record).length > 0) return effectOpen(record);
+      const error = { errorClass: 'swept', code: 'swept', message: event.reason };
+      return decision(record, event.opId, now, deadLettered(error, event.retentionMs, now), record.state === 'running' ? 'lapsed' : 'any');
+    }
+    case 'follow-ups-sent':
+      if (record.state !== 'settled' || !record.next) return refuse('nothing-to-do', 'the task has no follow-ups to send');
+      return decision(record, event.opId, now, { next: undefined }, 'any');
+    case 'dead-letter-sent':
+      if (record.state !== 'dead_lettered' || record.deadLetterSent) return refuse('nothing-to-do', 'nothing is left to send');
+      return decision(record, event.opId, now, { deadLetterSent: true }, 'any');
+    default:
+      return ownersWrite(record, event, now);
+  }
+}
+
+/** True for a refusal. */
+export function isRefusal(outcome: Decision | Refusal): outcome is Refusal {
+  return 'refused' in outcome;
+}
+
+/** The names of the effects that were intended and not read back since. */
+export function openEffects(record: Pick<TaskRecord, 'effects'>): readonly string[] {
+  return Object.keys(record.effects).filter((name) => record.effects[name]?.status === 'intended');
+}
+
+function create(event: ClaimEvent, now: StoreTime): Decision | Refusal {
+  // A message that was sent again had a record, and one older than the retention may have had: starting over would restart the tokens.
+  if (event.carriedToken !== undefined) {
+    return refuse('older-than-ledger', `the message bears token ${event.carriedToken}, but its record is gone`);
+  }
+  if (event.sentAt !== undefined && event.sentAt + event.retentionMs <= now.latest) {
+    return refuse('older-than-ledger', 'the message is older than the retention of the ledger and has no record');
+  }
+  const first: TaskRecord = {
+    ...blank(event.taskId, event.taskType, event.idempotencyKey, now),
+    state: 'queued',
+    payloadHash: event.payloadHash,
+    ...(event.agentRunId !== undefined && { agentRunId: event.agentRunId }),
+    ...(event.traceId !== undefined && { traceId: event.traceId }),
+    ...(event.deadlineMs !== undefined && { deadlineAt: now.latest + event.deadlineMs }),
+  };
+  return grant(first, event, now, { version: 0 });
+}
+
+function claim(record: TaskRecord, event: ClaimEvent, now: StoreTime): Decision | Refusal {
+  if (record.payloadHash !== undefined && (record.payloadHash !== event.payloadHash || record.taskType !== event.taskType)) {
+    return refuse('task-id-reused', 'the task is known under this id with another type or payload');
+  }
+  switch (record.state) {
+    case 'settled':
+      return refuse('settled', 'the task is settled');
+    case 'cancelled':
+      return refuse('cancelled', 'the task was cancelled');
+    case 'waiting_human':
+      return refuse('waiting-human', 'the task waits for a person');
+    case 'dead_lettered': {
+      // Only the message that was dead-lettered last bears the current token: its return is a redrive.
+      if (event.carriedToken !== record.fencingToken) return refuse('dead-lettered', 'the task was dead-lettered');
+      const deadlineAt = event.deadlineMs === undefined ? undefined : now.latest + event.deadlineMs;
+      return grant(changed(record, { ...REOPENED, deadlineAt }), event, now, { version: record.version, lease: 'any' });
+    }
+    case 'queued':
+      if (record.retryAt !== undefined && record.retryAt > now.earliest) {
+        return { ...refuse('not-yet', 'the task is to be retried later'), waitMs: record.retryAt - now.earliest };
+      }
+      return grant(record, event, now, { version: record.version, lease: 'any' });
+    case 'running': {
+      if (!isLapsed(record, now)) return busy(record, now);
+      const lapse = { errorClass: 'lapsed', code: 'lapsed', message: `the lease of ${record.leaseOwner ?? 'its owner'} ended` };
+      const failed = changed(record, { failures: record.failures + 1, lastError: lapse });
+      return grant(failed, event, now, { version: record.version, lease: 'lapsed' });
+    }
+  }
+}
+
+/** A claim is where attempts, deadline and cancellation are examined: an owner that died never got to. */
+function grant(record: TaskRecord, event: ClaimEvent, now: StoreTime, expect: PutExpectation): Decision {
+  const open = openEffects(record).length > 0;
+  const closing = record.closing ?? wayOut(record, event, now);
+  const written = { version: record.version + 1, opId: event.opId, updatedAt: now.latest };
+  if (closing && !open) {
+    const end = closing.to === 'cancelled' ? cancelled(event.retentionMs, now) : deadLettered(toError(closing), event.retentionMs, now);
+    return { next: changed(record, { ...end, ...written }), expect };
+  }
+  const next = changed(record, {
+    ...written,
+    state: 'running',
+    leaseOwner: event.owner,
+    fencingToken: record.fencingToken + 1,
+    attempt: record.attempt + 1,
+    heartbeatAt: now.latest,
+    retryAt: undefined,
+    // A tombstone of a cancellation aside, the first delivery tells what the payload is.
+    payloadHash: event.payloadHash,
+    closing,
+  });
+  return { next, leaseMs: event.leaseMs, expect };
+}
+
+function wayOut(record: TaskRecord, event: ClaimEvent, now: StoreTime): Closing | undefined {
+  if (record.cancelRequested && !hasVerified(record)) {
+    return { to: 'cancelled', reason: 'cancelled on request', errorClass: 'cancelled' };
+  }
+  if (record.failures >= event.attempts) {
+    const last = record.lastError ? ` (last: ${record.lastError.errorClass}: ${record.lastError.message})` : '';
+    return { to: 'dead_lettered', reason: `${record.failures} of ${event.attempts} attempts failed${last}`, errorClass: 'attempts-exhausted' };
+  }
+  if (record.deadlineAt !== undefined && record.deadlineAt <= now.earliest) {
+    return { to: 'dead_lettered', reason: 'the deadline of the task has passed', errorClass: 'deadline' };
+  }
+  return undefined;
+}
+
+function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): Decision | Refusal {
+  const lost = ownershipLost(before, event, now);
+  if (lost) return lost;
+  const record = carry(before, event.carry, now);
+  const write = (fields: Changes, leaseMs?: number): Decision => decision(record, event.opId, now, fields, 'live', leaseMs);
+  const given = { state: 'queued', leaseOwner: undefined, leaseExpiresAt: undefined } as const;
+  switch (event.type) {
+    case 'renew':
+      return write({ renewalCount: record.renewalCount + 1, heartbeatAt: now.latest }, event.leaseMs);
+    case 'intend': {
+      if (record.cancelRequested) return refuse('cancel-requested', 'the task is to be cancelled: no new effect may start');
+      if (record.closing) return refuse('closing', 'the task is being closed: no new effect may start');
+      const known = effectOf(record, event.effect);
+      if (known && known.key !== event.details.key) {
+        return refuse('effect-key-changed', `effect "${event.effect}" has the key ${known.key}; one name cannot have two keys`);
+      }
+      if (known?.status === 'verified') return refuse('effect-verified', `effect "${event.effect}" exists already`);
+      const intended: EffectRecord = { ...event.details, status: 'intended', token: event.token, intendedAt: now.latest };
+      return write({ ...entered(record, 'commit', now), effects: withEffect(record.effects, event.effect, intended) }, event.leaseMs);
+    }
+    case 'checkpoint':
+      return write({ checkpoint: event.checkpoint }, event.leaseMs);
+    case 'settle': {
+      if (openEffects(record).length > 0) return effectOpen(record);
+      if (record.cancelRequested && !hasVerified(record)) return refuse('cancel-requested', 'the task is to be cancelled and has no effect');
+      if (record.closing?.to === 'dead_lettered') return refuse('closing', 'the task is being closed');
+      if (event.receipt.taskId !== record.taskId || event.receipt.idempotencyKey !== record.idempotencyKey) {
+        return refuse('receipt-mismatch', 'the receipt is about another task or key');
+      }
+      return write({
+        ...ENDED,
+        ...entered(record, 'settled', now),
+        state: 'settled',
+        settlementReceipt: { ...event.receipt, token: record.fencingToken },
+        result: event.result,
+        next: event.next?.length ? event.next : undefined,
+        expiresAt: now.latest + event.retentionMs,
+      });
+    }
+    case 'release':
+      return write({
+        ...given,
+        lastError: event.error,
+        failures: record.failures + (event.failure ? 1 : 0),
+        retryAt: event.delayMs > 0 ? now.latest + event.delayMs : undefined,
+      });
+    case 'hand-off': {
+      const moved = event.checkpoint !== undefined && canonicalJson(event.checkpoint) !== canonicalJson(record.checkpoint ?? null);
+      const error = { errorClass: 'hand-off', code: 'hand-off', message: event.reason };
+      return write({ ...given, lastError: error, failures: record.failures + (moved ? 0 : 1), ...(moved && { checkpoint: event.checkpoint }) });
+    }
+    case 'dead-letter':
+      if (openEffects(record).length > 0) return effectOpen(record);
+      return write(deadLettered(event.error, event.retentionMs, now));
+    case 'begin-close':
+      return write({ closing: event.closing, fencingToken: record.fencingToken + 1, heartbeatAt: now.latest }, event.leaseMs);
+    case 'end-close': {
+      if (!record.closing) return refuse('not-closing', 'the task is not being closed');
+      if (openEffects(record).length > 0) return effectOpen(record);
+      if (record.closing.to === 'dead_lettered') return write(deadLettered(toError(record.closing), event.retentionMs, now));
+      // What exists outside cannot be cancelled any more: the task goes on to its settling.
+      if (hasVerified(record)) return write({ closing: undefined, cancelRequested: undefined }, event.leaseMs);
+      return write(cancelled(event.retentionMs, now));
+    }
+    case 'raise-token':
+      return write({ fencingToken: Math.max(record.fencingToken, event.above) + 1, heartbeatAt: now.latest }, event.leaseMs);
+    case 'ask-human':
+      return write({ ...given, state: 'waiting_human', renewalReason: event.question, parked: event.parked });
+  }
+}
+
+/** Strict: a lapsed lease is over even when nobody took the task. */
+function ownershipLost(record: TaskRecord, event: OwnersEvent, now: StoreTime): Refusal | undefined {
+  if (record.fencingToken !== event.token) return refuse('taken-over', `the task has token ${record.fencingToken}, this owner ${event.token}`);
+  switch (record.state) {
+    case 'settled':
+      return refuse('settled', 'the task is settled');
+    case 'cancelled':
+      return refuse('cancelled', 'the task was cancelled');
+    case 'dead_lettered':
+      return refuse('dead-lettered', 'the task was dead-lettered');
+    case 'waiting_human':
+      return refuse('waiting-human', 'the task waits for a person');
+    case 'queued':
+      return refuse('released', 'the lease was given back');
+    case 'running':
+      if (record.leaseOwner !== event.owner) return refuse('taken-over', `the task is held by ${record.leaseOwner ?? 'nobody'}`);
+      return isLapsed(record, now) ? refuse('expired', 'the lease ended before this write') : undefined;
+  }
+}
+
+function cancel(record: TaskRecord, event: CancelEvent, now: StoreTime): Decision | Refusal {
+  if (record.state === 'settled') return refuse('settled', 'the task is settled');
+  if (record.state === 'cancelled') return refuse('cancelled', 'the task was cancelled already');
+  if (record.state === 'dead_lettered') return refuse('dead-lettered', 'the task was dead-lettered');
+  if (openEffects(record).length > 0) {
+    if (record.cancelRequested) return refuse('cancel-requested', 'the cancellation was asked for already');
+    return decision(record, event.opId, now, { cancelRequested: true }, 'any');
+  }
+  if (hasVerified(record)) return refuse('settle-wins', 'an effect of the task exists already; the task will settle');
+  const error = { errorClass: 'cancelled', code: 'cancelled', message: event.reason };
+  return decision(record, event.opId, now, { ...cancelled(event.retentionMs, now), lastError: error }, 'any');
+}
+
+/** A cancellation that came before the first claim. It has no payload hash, so that it stops whatever bears the id. */
+function tombstone(event: CancelEvent, now: StoreTime): Decision {
+  const next: TaskRecord = {
+    ...blank(event.taskId, 'unknown', event.taskId, now),
+    state: 'cancelled',
+    version: 1,
+    opId: event.opId,
+    lastError: { errorClass: 'cancelled', code: 'cancelled', message: event.reason },
+    expiresAt: now.latest + event.retentionMs,
+  };
+  return { next, expect: { version: 0 } };
+}
+
+type Changes = { readonly [Field in keyof TaskRecord]?: TaskRecord[Field] | undefined };
+
+/** What every way out of `running` leaves behind. */
+const ENDED: Changes = {
+  leaseOwner: undefined,
+  leaseExpiresAt: undefined,
+  retryAt: undefined,
+  checkpoint: undefined,
+  parked: undefined,
+  closing: undefined,
+  cancelRequested: undefined,
+};
+const REOPENED: Changes = { state: 'queued', failures: 0, retryAt: undefined, deadlineAt: undefined, deadLetterSent: undefined, expiresAt: undefined };
+
+function cancelled(retentionMs: number, now: StoreTime): Changes {
+  return { ...ENDED, state: 'cancelled', expiresAt: now.latest + retentionMs };
+}
+
+function deadLettered(error: TaskError, retentionMs: number, now: StoreTime): Changes {
+  // The checkpoint stays: a redriven task goes on from it.
+  const { checkpoint: _kept, ...ended } = ENDED;
+  return { ...ended, state: 'dead_lettered', lastError: error, deadLetterSent: false, expiresAt: now.latest + retentionMs };
+}
+
+function toError(closing: Closing): TaskError {
+  return { errorClass: closing.errorClass, code: closing.errorClass, message: closing.reason };
+}
+
+function decision(
+  record: TaskRecord,
+  opId: string,
+  now: StoreTime,
+  fields: Changes,
+  lease: 'live' | 'lapsed' | 'any',
+  leaseMs?: number,
+): Decision {
+  const next = changed(record, { ...fields, version: record.version + 1, opId, updatedAt: now.latest });
+  return { next, ...(leaseMs !== undefined && { leaseMs }), expect: { version: record.version, lease } };
+}
+
+/** The record with these fields, those set to undefined removed. */
+function changed(record: TaskRecord, fields: Changes): TaskRecord {
+  const next: Record<string, unknown> = { ...record, ...fields };
+  for (const [name, value] of Object.entries(fields)) if (value === undefined) delete next[name];
+  return next as unknown as TaskRecord;
+}
+
+function blank(taskId: string, taskType: string, idempotencyKey: string, now: StoreTime): Omit<TaskRecord, 'state'> {
+  return {
+    schemaVersion: SCHEMA_VERSION,
+    taskId,
+    taskType,
+    stage: 'preflight',
+    stageEnteredAt: now.latest,
+    renewalCount: 0,
+    history: [],
+    fencingToken: 0,
+    attempt: 0,
+    failures: 0,
+    idempotencyKey,
+    effects: {},
+    version: 0,
+    opId: '',
+    createdAt: now.latest,
+    updatedAt: now.latest,
+  };
+}
+
+function carry(record: TaskRecord, carried: Carried | undefined, now: StoreTime): TaskRecord {
+  let next = record;
+  if (carried?.progress) {
+    const { stage, reason } = carried.progress;
+    const last = record.history.at(-1);
+    const same = last?.stage === stage && last.reason === reason;
+    const earlier = same ? record.history.slice(0, -1) : record.history;
+    const history = [...earlier, { stage, reason, at: now.latest }].slice(-HISTORY_LENGTH);
+    next = changed(next, { ...entered(record, stage, now), renewalReason: reason, history });
+  }
+  for (const [name, finding] of Object.entries(carried?.effects ?? {})) {
+    const known = effectOf(next, name);
+    if (known) next = changed(next, { effects: withEffect(next.effects, name, found(known, finding, record.fencingToken, now)) });
+  }
+  return next;
+}
+
+function found(known: EffectRecord, finding: EffectFinding, token: number, now: StoreTime): EffectRecord {
+  if (finding.status !== 'verified') return { ...known, status: finding.status, token };
+  return { ...known, ...finding, token, verifiedAt: now.latest };
+}
+
+function entered(record: TaskRecord, stage: TaskRecord['stage'], now: StoreTime): Changes {
+  return record.stage === stage ? {} : { stage, stageEnteredAt: now.latest };
+}
+
+function effectOf(record: TaskRecord, name: string): EffectRecord | undefined {
+  return Object.hasOwn(record.effects, name) ? record.effects[name] : undefined;
+}
+
+function withEffect(effects: TaskRecord['effects'], name: string, effect: EffectRecord): TaskRecord['effects'] {
+  const next: Record<string, EffectRecord> = { ...effects };
+  // Not by assignment: an effect may have any name, `__proto__` too.
+  Object.defineProperty(next, name, { value: effect, enumerable: true, configurable: true, writable: true });
+  return next;
+}
+
+function inDoubt(effects: TaskRecord['effects']): TaskRecord['effects'] {
+  return Object.fromEntries(
+    Object.entries(effects).map(([name, effect]) => [name, effect.status === 'intended' ? { ...effect, status: 'in_doubt' as const } : effect]),
+  );
+}
+
+function hasVerified(record: TaskRecord): boolean {
+  return Object.values(record.effects).some((effect) => effect.status === 'verified');
+}
+
+function busy(record: TaskRecord, now: StoreTime): Refusal {
+  const waitMs = Math.max(0, (record.leaseExpiresAt ?? 0) - now.earliest);
+  return { ...refuse('busy', `the task is held by ${record.leaseOwner ?? 'another owner'}`), waitMs };
+}
+
+function effectOpen(record: TaskRecord): Refusal {
+  return refuse('effect-open', `effect ${openEffects(record).join(', ')} was intended and not read back`);
+}
+
+function refuse(refused: RefusalCause, message: string): Refusal {
+  return { refused, message };
+}
