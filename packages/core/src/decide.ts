@@ -1,6 +1,5 @@
 import type { PutExpectation } from './driver.ts';
 import type { CancelEvent, Carried, ClaimEvent, Decision, EffectFinding, OwnersEvent, Refusal, RefusalCause, TaskEvent } from './events.ts';
-import { canonicalJson } from './json.ts';
 import { HISTORY_LENGTH, isLapsed, isNewerSchema, isTerminal, SCHEMA_VERSION } from './record.ts';
 import type { Closing, EffectRecord, StoreTime, TaskError, TaskRecord } from './record.ts';
 
@@ -107,10 +106,12 @@ function claim(record: TaskRecord, event: ClaimEvent, now: StoreTime): Decision 
 /** A claim is where attempts, deadline and cancellation are examined: an owner that died never got to. */
 function grant(record: TaskRecord, event: ClaimEvent, now: StoreTime, expect: PutExpectation): Decision {
   const open = openEffects(record).length > 0;
-  const closing = record.closing ?? wayOut(record, event, now);
+  const chosen = record.closing ?? wayOut(record, event, now);
+  // What exists outside cannot be cancelled any more: the task goes on to its settling.
+  const closing = chosen?.to === 'cancelled' && !open && hasVerified(record) ? undefined : chosen;
   const written = { version: record.version + 1, opId: event.opId, updatedAt: now.latest };
   if (closing && !open) {
-    const end = closing.to === 'cancelled' ? cancelled(event.retentionMs, now) : deadLettered(toError(closing), event.retentionMs, now);
+    const end = (closing.to === 'cancelled' ? cancelled : deadLettered)(toError(closing), event.retentionMs, now);
     return { next: changed(record, { ...end, ...written }), expect };
   }
   const next = changed(record, {
@@ -121,8 +122,6 @@ function grant(record: TaskRecord, event: ClaimEvent, now: StoreTime, expect: Pu
     attempt: record.attempt + 1,
     heartbeatAt: now.latest,
     retryAt: undefined,
-    // A tombstone of a cancellation aside, the first delivery tells what the payload is.
-    payloadHash: event.payloadHash,
     closing,
   });
   return { next, leaseMs: event.leaseMs, expect };
@@ -189,9 +188,8 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
         retryAt: event.delayMs > 0 ? now.latest + event.delayMs : undefined,
       });
     case 'hand-off': {
-      const moved = event.checkpoint !== undefined && canonicalJson(event.checkpoint) !== canonicalJson(record.checkpoint ?? null);
       const error = { errorClass: 'hand-off', code: 'hand-off', message: event.reason };
-      return write({ ...given, lastError: error, failures: record.failures + (moved ? 0 : 1), ...(moved && { checkpoint: event.checkpoint }) });
+      return write({ ...given, lastError: error, failures: record.failures + (event.progressed ? 0 : 1) });
     }
     case 'dead-letter':
       if (openEffects(record).length > 0) return effectOpen(record);
@@ -201,10 +199,11 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
     case 'end-close': {
       if (!record.closing) return refuse('not-closing', 'the task is not being closed');
       if (openEffects(record).length > 0) return effectOpen(record);
-      if (record.closing.to === 'dead_lettered') return write(deadLettered(toError(record.closing), event.retentionMs, now));
-      // What exists outside cannot be cancelled any more: the task goes on to its settling.
-      if (hasVerified(record)) return write({ closing: undefined, cancelRequested: undefined }, event.leaseMs);
-      return write(cancelled(event.retentionMs, now));
+      if (record.closing.to === 'cancelled' && hasVerified(record)) {
+        return write({ closing: undefined, cancelRequested: undefined }, event.leaseMs);
+      }
+      const end = record.closing.to === 'cancelled' ? cancelled : deadLettered;
+      return write(end(toError(record.closing), event.retentionMs, now));
     }
     case 'raise-token':
       return write({ fencingToken: Math.max(record.fencingToken, event.above) + 1, heartbeatAt: now.latest }, event.leaseMs);
@@ -243,7 +242,7 @@ function cancel(record: TaskRecord, event: CancelEvent, now: StoreTime): Decisio
   }
   if (hasVerified(record)) return refuse('settle-wins', 'an effect of the task exists already; the task will settle');
   const error = { errorClass: 'cancelled', code: 'cancelled', message: event.reason };
-  return decision(record, event.opId, now, { ...cancelled(event.retentionMs, now), lastError: error }, 'any');
+  return decision(record, event.opId, now, cancelled(error, event.retentionMs, now), 'any');
 }
 
 /** A cancellation that came before the first claim. It has no payload hash, so that it stops whatever bears the id. */
@@ -273,8 +272,8 @@ const ENDED: Changes = {
 };
 const REOPENED: Changes = { state: 'queued', failures: 0, retryAt: undefined, deadlineAt: undefined, deadLetterSent: undefined, expiresAt: undefined };
 
-function cancelled(retentionMs: number, now: StoreTime): Changes {
-  return { ...ENDED, state: 'cancelled', expiresAt: now.latest + retentionMs };
+function cancelled(error: TaskError, retentionMs: number, now: StoreTime): Changes {
+  return { ...ENDED, state: 'cancelled', lastError: error, expiresAt: now.latest + retentionMs };
 }
 
 function deadLettered(error: TaskError, retentionMs: number, now: StoreTime): Changes {

@@ -87,11 +87,11 @@ export interface ReleaseEvent extends OwnersWrite {
   readonly failure: boolean;
 }
 
-/** The owner passes the task on because its time is capped. Counts as a failure only if the checkpoint did not change. */
+/** The owner passes the task on because its time is capped. A failure, unless this attempt moved the checkpoint. */
 export interface HandOffEvent extends OwnersWrite {
   readonly type: 'hand-off';
   readonly reason: string;
-  readonly checkpoint?: Content;
+  readonly progressed: boolean;
 }
 
 /** The owner gives up for good. */

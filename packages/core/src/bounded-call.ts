@@ -1,0 +1,43 @@
+import type { Clock } from './clock.ts';
+import { publish } from './channel.ts';
+import { LeaseholdError } from './errors.ts';
+
+/**
+ * Runs one driver call for at most `timeoutMs`: then its signal aborts and the call counts as unanswered, whether the driver reacts or
+ * not. An answer that arrives after that is dropped (and announced); a late rejection never becomes an unhandled one.
+ */
+export function boundedCall<Result>(
+  clock: Clock,
+  what: string,
+  timeoutMs: number,
+  call: (signal: AbortSignal) => Promise<Result>,
+  outer?: AbortSignal,
+): Promise<Result> {
+  return new Promise<Result>((resolve, reject) => {
+    const controller = new AbortController();
+    let open = true;
+    const end = (finish: () => void): void => {
+      if (!open) return;
+      open = false;
+      timer.cancel();
+      outer?.removeEventListener('abort', stop);
+      finish();
+    };
+    const late = (kind: string): void => publish({ name: 'late_answer', at: clock.wall(), cause: what, reason: kind });
+    const timer = clock.timer(timeoutMs, () => {
+      const error = new LeaseholdError('timeout', `${what} was not answered within ${timeoutMs} ms; whether it was applied is not known.`);
+      end(() => reject(error));
+      controller.abort(error);
+    });
+    const stop = (): void => {
+      // The driver decides: it may still bring what it took.
+      controller.abort(outer?.reason);
+    };
+    if (outer?.aborted) stop();
+    else outer?.addEventListener('abort', stop, { once: true });
+    call(controller.signal).then(
+      (result) => (open ? end(() => resolve(result)) : late('answer')),
+      (error: unknown) => (open ? end(() => reject(error as Error)) : late('error')),
+    );
+  });
+}

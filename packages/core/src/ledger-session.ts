@@ -1,0 +1,81 @@
+import { boundedCall } from './bounded-call.ts';
+import type { Clock } from './clock.ts';
+import type { LeaseStamp, LedgerCapabilities, LedgerDriver, LedgerErrorCode, LedgerPage, LedgerQuery, PutExpectation, PutOutcome } from './driver.ts';
+import { isLeaseholdError } from './errors.ts';
+import type { StoreTime, TaskRecord } from './record.ts';
+import { storeClock } from './store-clock.ts';
+
+/** A call that came to nothing that can be relied on: it may have been applied, or may be later. */
+export interface Unanswered {
+  readonly unanswered: LedgerErrorCode | 'timeout';
+  readonly error: unknown;
+}
+
+/** A ledger as core uses it: every call bounded in time, nothing thrown, the store's clock remembered. */
+export interface LedgerSession {
+  readonly driver: LedgerDriver;
+  readonly capabilities: LedgerCapabilities;
+  /** One sending of a conditional write. */
+  put(next: TaskRecord, lease: LeaseStamp | undefined, expect: PutExpectation, timeoutMs: number): Promise<PutOutcome | Unanswered>;
+  get(taskId: string, timeoutMs: number): Promise<{ readonly record: TaskRecord | undefined; readonly now: StoreTime } | Unanswered>;
+  /** Rejects with the driver's error. */
+  list(query: LedgerQuery, timeoutMs: number): Promise<LedgerPage>;
+  /** The store's time now: carried forward from its last answer, or, when there is none to rely on, from a read of `taskId`. */
+  time(taskId: string, timeoutMs: number): Promise<StoreTime | Unanswered>;
+  close(): Promise<void>;
+}
+
+const OPEN_TIMEOUT_MS = 30_000;
+
+/** Wraps a ledger driver. One session per driver and process is enough; sessions share nothing. */
+export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession {
+  const time = storeClock(clock);
+  let opening: Promise<void> | undefined;
+
+  const open = async (): Promise<void> => {
+    if (!driver.open) return;
+    opening ??= boundedCall(clock, `${driver.name}: open`, OPEN_TIMEOUT_MS, (signal) => (driver.open as NonNullable<typeof driver.open>)(signal));
+    try {
+      await opening;
+    } catch (error) {
+      opening = undefined;
+      throw error;
+    }
+  };
+  const attempt = async <Result extends { readonly now: StoreTime }>(
+    what: string,
+    timeoutMs: number,
+    call: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result | Unanswered> => {
+    try {
+      await open();
+      const sentAt = clock.monotonic();
+      const answer = await boundedCall(clock, `${driver.name}: ${what}`, timeoutMs, call);
+      time.observe(answer.now, sentAt);
+      return answer;
+    } catch (error) {
+      const timeout = isLeaseholdError(error) && error.code === 'timeout';
+      return { unanswered: timeout ? 'timeout' : driver.classify(error), error };
+    }
+  };
+  const session: LedgerSession = {
+    driver,
+    get capabilities() {
+      return driver.capabilities;
+    },
+    put: (next, lease, expect, timeoutMs) => attempt('put', timeoutMs, (signal) => driver.put(next, lease, expect, signal)),
+    get: (taskId, timeoutMs) => attempt('get', timeoutMs, (signal) => driver.get(taskId, signal)),
+    async list(query, timeoutMs) {
+      await open();
+      return boundedCall(clock, `${driver.name}: list`, timeoutMs, (signal) => driver.list(query, signal));
+    },
+    async time(taskId, timeoutMs) {
+      const known = time.estimate(clock.monotonic());
+      if (known) return known;
+      const read = await session.get(taskId, timeoutMs);
+      return 'unanswered' in read ? read : (time.estimate(clock.monotonic()) ?? read.now);
+    },
+    close: () => driver.close(),
+  };
+  return session;
+}
