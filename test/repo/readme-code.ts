@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Fence } from './fences.ts';
+import type { Fence } from '../../scripts/markdown-fences.ts';
 import { root } from './tree.ts';
 
 interface Placed {

@@ -1,4 +1,4 @@
-import type { Fence } from './fences.ts';
+import type { Fence } from '../../scripts/markdown-fences.ts';
 
 /** One command line that a page tells its reader to type. */
 export interface Command {

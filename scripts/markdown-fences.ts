@@ -1,6 +1,3 @@
-import type { SourceFile } from './tree.ts';
-import { lineOf, parse } from './tree.ts';
-
 /** A fenced block of code. */
 export interface Fence {
   readonly path: string;
@@ -31,14 +28,4 @@ export function fences(path: string, markdown: string, firstLine = 1): Fence[] {
   }
   if (open) throw new Error(`${path}:${open.line} opens a fence that never closes`);
   return found;
-}
-
-/** The fenced blocks inside the TSDoc comments of a source file. */
-export function docFences(file: SourceFile): Fence[] {
-  return parse(file)
-    .comments.filter(({ type, value }) => type === 'Block' && value.startsWith('*') && value.includes('```'))
-    .flatMap(({ value, start }) => {
-      const markdown = value.replaceAll(/^[ \t]*\* ?/gm, '');
-      return fences(file.path, markdown, lineOf(file.text, start));
-    });
 }
