@@ -11,8 +11,9 @@ export function boundedCall<Result>(
   what: string,
   timeoutMs: number,
   call: (signal: AbortSignal) => Promise<Result>,
-  outer?: AbortSignal,
+  options: { readonly outer?: AbortSignal; readonly onLate?: (result: Result) => void } = {},
 ): Promise<Result> {
+  const { outer, onLate } = options;
   return new Promise<Result>((resolve, reject) => {
     const controller = new AbortController();
     let open = true;
@@ -36,7 +37,13 @@ export function boundedCall<Result>(
     if (outer?.aborted) stop();
     else outer?.addEventListener('abort', stop, { once: true });
     call(controller.signal).then(
-      (result) => (open ? end(() => resolve(result)) : late('answer')),
+      (result) => {
+        if (open) end(() => resolve(result));
+        else {
+          late('answer');
+          onLate?.(result);
+        }
+      },
       (error: unknown) => (open ? end(() => reject(error as Error)) : late('error')),
     );
   });

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { LeaseholdError } from './errors.ts';
 
+const MAX_DEPTH = 256;
+
 /** Any JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
@@ -8,7 +10,7 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
  * Canonical JSON text: object keys sorted by UTF-16 code unit (never by locale), no white space, arrays in order
  * (RFC 8785 for the values JSON can hold). Two objects that differ only in key order give the same text.
  *
- * @throws LeaseholdError `not-json` for functions, symbols, bigints, non-finite numbers and cycles, naming the path.
+ * @throws LeaseholdError `not-json` for functions, symbols, bigints, non-finite numbers, cycles and more than 256 levels, naming the path.
  */
 export function canonicalJson(value: unknown, path = '$'): string {
   return write(value, path, []);
@@ -21,6 +23,7 @@ function write(value: unknown, path: string, above: readonly object[]): string {
     return JSON.stringify(value);
   }
   if (typeof value !== 'object') throw notJson(path, `a ${typeof value}`);
+  if (above.length >= MAX_DEPTH) throw notJson(path.slice(0, 40), `more than ${MAX_DEPTH} levels of nesting`);
   if (above.includes(value)) throw notJson(path, 'a reference to one of its own parents');
   const plain = 'toJSON' in value && typeof value.toJSON === 'function' ? (value.toJSON() as unknown) : value;
   if (plain !== value) return write(plain, path, above);

@@ -1,0 +1,250 @@
+import { backoffDelay } from './backoff.ts';
+import { batcher, type Batcher } from './batcher.ts';
+import { boundedCall } from './bounded-call.ts';
+import { publish } from './channel.ts';
+import { sleep, type Clock } from './clock.ts';
+import type { BrokerCapabilities, BrokerDriver, BrokerErrorCode, Delivery, HandleOutcome, OutgoingMessage, RejectReason, SendOutcome } from './driver.ts';
+import { isLeaseholdError } from './errors.ts';
+
+/** A delivery in this process's hands. */
+export interface HeldDelivery {
+  readonly delivery: Delivery;
+  /** The monotonic instant at which the broker may deliver the message again. */
+  heldUntil: number;
+  /** The monotonic instant of the broker's total cap. */
+  readonly capAt: number;
+}
+
+/** A broker as core uses it: batched, clamped, retried and bounded in time. Handle operations never throw. */
+export interface BrokerSession {
+  readonly driver: BrokerDriver;
+  readonly capabilities: BrokerCapabilities;
+  /** The longest a renewal waits for others to share its call, in milliseconds. */
+  readonly lingerMs: number;
+  /** Rejects with the driver's error. */
+  receive(ask: { readonly max: number; readonly leaseMs: number; readonly waitMs: number }, signal?: AbortSignal): Promise<readonly HeldDelivery[]>;
+  hold(delivery: Delivery, sentAt: number): HeldDelivery;
+  send(messages: readonly OutgoingMessage[]): Promise<readonly SendOutcome[]>;
+  extend(held: HeldDelivery, leaseMs: number): Promise<HandleOutcome>;
+  complete(held: HeldDelivery): Promise<HandleOutcome>;
+  release(held: HeldDelivery, delayMs: number): Promise<HandleOutcome>;
+  reject(held: HeldDelivery, why: RejectReason): Promise<HandleOutcome>;
+  /** Resolves when everything asked for so far has been sent and answered. */
+  drain(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const CALL_TIMEOUT_MS = 10_000;
+const POLL_GRACE_MS = 5_000;
+const RETRY = { firstMs: 100, maxMs: 2_000 };
+const MOST_TRIES = 5;
+const LINGER_MS = 20;
+
+interface HandleCall {
+  readonly handle: unknown;
+  /** Nothing is retried beyond this monotonic instant. */
+  readonly until: number;
+}
+
+/** Wraps a broker driver. */
+export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession {
+  let opening: Promise<void> | undefined;
+  let closed = false;
+  const batchers = new Map<string, Batcher<HandleCall, HandleOutcome>>();
+  const inFlight = new Set<Promise<unknown>>();
+
+  const open = async (): Promise<void> => {
+    if (!driver.open) return;
+    opening ??= boundedCall(clock, `${driver.name}: open`, 30_000, (signal) => (driver.open as NonNullable<typeof driver.open>)(signal));
+    try {
+      await opening;
+    } catch (error) {
+      opening = undefined;
+      throw error;
+    }
+  };
+  const codeOf = (error: unknown): BrokerErrorCode =>
+    isLeaseholdError(error) && error.code === 'timeout' ? 'unknown' : driver.classify(error);
+
+  /** Calls for all entries, then again for those alone that failed and may succeed. */
+  const persist = async <Entry, Outcome>(
+    what: string,
+    entries: readonly Entry[],
+    untilOf: (entry: Entry) => number,
+    call: (entries: readonly Entry[], signal: AbortSignal) => Promise<readonly (Outcome | { readonly failed: BrokerErrorCode })[]>,
+  ): Promise<readonly (Outcome | { readonly failed: BrokerErrorCode })[]> => {
+    type Answer = Outcome | { readonly failed: BrokerErrorCode };
+    const answers: Answer[] = entries.map(() => ({ failed: 'unknown' as const }));
+    let open_ = entries.map((_, index) => index);
+    for (let tries = 1; open_.length > 0; tries++) {
+      const asked = open_;
+      try {
+        await open();
+        const outcomes = await boundedCall(clock, `${driver.name}: ${what}`, CALL_TIMEOUT_MS, (signal) =>
+          call(asked.map((index) => entries[index] as Entry), signal),
+        );
+        // An entry the backend says nothing about is unconfirmed.
+        asked.forEach((index, position) => (answers[index] = outcomes[position] ?? { failed: 'unknown' }));
+      } catch (error) {
+        const failed = codeOf(error);
+        publish({ name: 'broker_call_failed', at: clock.wall(), cause: `${driver.name}: ${what}`, errorCode: failed, count: asked.length });
+        asked.forEach((index) => (answers[index] = { failed }));
+      }
+      const wait = backoffDelay(RETRY, tries);
+      const next = clock.monotonic() + wait;
+      open_ = asked.filter((index) => isRetryable(answers[index]) && next < untilOf(entries[index] as Entry));
+      if (tries >= MOST_TRIES || open_.length === 0) break;
+      await sleep(clock, wait);
+    }
+    return answers;
+  };
+
+  const handles = (
+    key: string,
+    lingerMs: number,
+    call: (handles: readonly unknown[], signal: AbortSignal) => Promise<readonly HandleOutcome[]>,
+  ): Batcher<HandleCall, HandleOutcome> => {
+    let found = batchers.get(key);
+    if (!found) {
+      found = batcher<HandleCall, HandleOutcome>({
+        clock,
+        maxItems: driver.capabilities.maxBatch.handles,
+        lingerMs,
+        flush: (items) =>
+          persist<HandleCall, HandleOutcome>(key, items, (item) => item.until, (entries, signal) =>
+            call(entries.map((entry) => entry.handle), signal),
+          ),
+      });
+      // Delays and capped leases come in many lengths; what is idle is not kept.
+      if (batchers.size > 64) for (const [name, batch] of batchers) if (batch.idle) batchers.delete(name);
+      batchers.set(key, found);
+    }
+    return found;
+  };
+  const run = async (held: HeldDelivery, batch: Batcher<HandleCall, HandleOutcome>): Promise<HandleOutcome> => {
+    try {
+      return await batch.add({ handle: held.delivery.handle, until: held.heldUntil });
+    } catch {
+      // Closed in between: the message comes back when its lease ends.
+      return { failed: 'unavailable' };
+    }
+  };
+  const clamp = (ms: number): number => {
+    const { min, max, step } = driver.capabilities.leaseMs;
+    return Math.min(max, Math.max(min, Math.ceil(ms / step) * step));
+  };
+  const track = <Result>(work: Promise<Result>): Promise<Result> => {
+    inFlight.add(work);
+    const gone = (): void => void inFlight.delete(work);
+    work.then(gone, gone);
+    return work;
+  };
+  const hold = (delivery: Delivery, sentAt: number): HeldDelivery => {
+    const total = driver.capabilities.totalLeaseMs;
+    return {
+      delivery,
+      heldUntil: sentAt + delivery.leaseMs,
+      capAt: total === undefined ? Number.POSITIVE_INFINITY : sentAt + total - (delivery.ageMs ?? 0),
+    };
+  };
+  const session: BrokerSession = {
+    driver,
+    get capabilities() {
+      return driver.capabilities;
+    },
+    lingerMs: LINGER_MS,
+    hold,
+    async receive(ask, signal) {
+      await open();
+      const { maxBatch } = driver.capabilities;
+      const sentAt = clock.monotonic();
+      const request = { max: Math.min(ask.max, maxBatch.receive), leaseMs: clamp(ask.leaseMs), waitMs: ask.waitMs };
+      const deliveries = await track(
+        boundedCall(clock, `${driver.name}: receive`, ask.waitMs + POLL_GRACE_MS, (inner) => driver.receive(request, inner), {
+          ...(signal && { outer: signal }),
+          // A poll that answers after it was given up must not keep what it brought.
+          onLate: (late) => late.forEach((delivery) => void session.release(hold(delivery, sentAt), 0)),
+        }),
+      );
+      return deliveries.map((delivery) => hold(delivery, sentAt));
+    },
+    async send(messages) {
+      const groups = splitMessages(messages, driver.capabilities);
+      const until = Number.POSITIVE_INFINITY;
+      const answers = await Promise.all(
+        groups.map((group) =>
+          track(persist<OutgoingMessage, SendOutcome>('send', group, () => until, (entries, signal) => driver.send(entries, signal))),
+        ),
+      );
+      return answers.flat();
+    },
+    async extend(held, leaseMs) {
+      const left = held.capAt - clock.monotonic();
+      const wanted = Math.floor(Math.min(leaseMs, left));
+      if (!driver.capabilities.extend || wanted < driver.capabilities.leaseMs.min) return { failed: 'invalid' };
+      const ms = left < leaseMs ? Math.floor(wanted / driver.capabilities.leaseMs.step) * driver.capabilities.leaseMs.step : clamp(wanted);
+      const sentAt = clock.monotonic();
+      const outcome = await run(held, handles(`extend ${ms}`, LINGER_MS, (batch, signal) => driver.extend(batch, ms, signal)));
+      if (outcome === 'done') held.heldUntil = Math.max(held.heldUntil, sentAt + ms);
+      return outcome;
+    },
+    complete: (held) => run(held, handles('complete', LINGER_MS / 2, (batch, signal) => driver.complete(batch, signal))),
+    release(held, delayMs) {
+      const delay = Math.min(Math.max(0, Math.ceil(delayMs)), driver.capabilities.releaseDelayMs);
+      return run(held, handles(`release ${delay}`, 0, (batch, signal) => driver.release(batch, delay, signal)));
+    },
+    async reject(held, why) {
+      const [outcome] = await track(
+        persist<HeldDelivery, HandleOutcome>('reject', [held], (entry) => entry.heldUntil, async ([entry], signal) => [
+          await driver.reject((entry as HeldDelivery).delivery.handle, why, signal),
+        ]),
+      );
+      return outcome as HandleOutcome;
+    },
+    async drain() {
+      while (inFlight.size > 0) await Promise.allSettled(inFlight);
+      await Promise.all([...batchers.values()].map((batch) => batch.drain()));
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      await session.drain();
+      await Promise.all([...batchers.values()].map((batch) => batch.close()));
+      await driver.close();
+    },
+  };
+  return session;
+}
+
+function isRetryable(answer: unknown): boolean {
+  if (typeof answer !== 'object' || answer === null || !('failed' in answer)) return false;
+  return answer.failed === 'throttled' || answer.failed === 'unavailable' || answer.failed === 'unknown';
+}
+
+/** The bytes of a message as brokers count them: body, attribute names and values. */
+export function messageBytes(message: Pick<OutgoingMessage, 'body' | 'attributes'>): number {
+  let bytes = message.body.byteLength;
+  for (const [name, value] of Object.entries(message.attributes)) bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
+  return bytes;
+}
+
+/** Splits into calls the backend takes: by count and by bytes, in order. */
+export function splitMessages(
+  messages: readonly OutgoingMessage[],
+  capabilities: Pick<BrokerCapabilities, 'maxBatch' | 'maxBatchBytes'>,
+): readonly (readonly OutgoingMessage[])[] {
+  const groups: OutgoingMessage[][] = [];
+  let bytes = 0;
+  for (const message of messages) {
+    const size = messageBytes(message);
+    const last = groups.at(-1);
+    if (!last || last.length >= capabilities.maxBatch.send || bytes + size > (capabilities.maxBatchBytes ?? Number.POSITIVE_INFINITY)) {
+      groups.push([message]);
+      bytes = size;
+    } else {
+      last.push(message);
+      bytes += size;
+    }
+  }
+  return groups;
+}

@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto';
+import { messageBytes, type BrokerSession } from './broker-session.ts';
+import type { OutgoingMessage } from './driver.ts';
+import { taskIdOf, TASK_ID_ATTRIBUTE, type TaskCodec } from './envelope.ts';
+import { isLeaseholdError, LeaseholdError } from './errors.ts';
+import { canonicalJson, type Json } from './json.ts';
+import type { EnqueueOutcome, NewTask } from './lease.ts';
+import type { FollowUp } from './record.ts';
+
+interface Prepared {
+  readonly taskId: string;
+  readonly message?: OutgoingMessage;
+  readonly failed?: { readonly code: string; readonly message: string };
+}
+
+/** The identity of a new task: what the producer gave, else a hash of its meaning, else a new one. */
+export function identify(task: Pick<NewTask, 'type' | 'taskId' | 'idempotencyKey'>): { readonly taskId: string; readonly idempotencyKey: string } {
+  for (const field of ['type', 'taskId', 'idempotencyKey'] as const) {
+    const value = task[field];
+    if ((field === 'type' || value !== undefined) && (typeof value !== 'string' || value === '' || value.length > 256)) {
+      throw new LeaseholdError('bad-task', `${field} has to be a text of 1 to 256 characters.`, { field });
+    }
+  }
+  const idempotencyKey = task.idempotencyKey ?? task.taskId ?? randomUUID();
+  return { taskId: task.taskId ?? taskIdOf(task.type, idempotencyKey), idempotencyKey };
+}
+
+/** Sends tasks. One bad task fails alone; every outcome is reported in the order asked. */
+export async function enqueueTasks(session: BrokerSession, codec: TaskCodec, tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]> {
+  const prepared = tasks.map((task) => prepare(session, codec, task));
+  const good = prepared.filter((task) => task.message !== undefined);
+  const answers = await session.send(good.map((task) => task.message as OutgoingMessage));
+  let next = 0;
+  return prepared.map((task) => {
+    if (task.failed) return { ok: false, taskId: task.taskId, ...task.failed };
+    const answer = answers[next++];
+    if (answer && 'messageId' in answer) return { ok: true, taskId: task.taskId, messageId: answer.messageId };
+    const code = answer?.failed ?? 'unknown';
+    return { ok: false, taskId: task.taskId, code, message: `The broker did not confirm the message (${code}); enqueue the task again with the same id.` };
+  });
+}
+
+/** The follow-ups of a settled task, as new tasks. */
+export function followUpTask(followUp: FollowUp, parent: { readonly agentRunId?: string; readonly groupId?: string }): NewTask {
+  return {
+    type: followUp.type,
+    input: followUp.input,
+    taskId: followUp.taskId,
+    idempotencyKey: followUp.idempotencyKey,
+    ...(parent.agentRunId !== undefined && { agentRunId: parent.agentRunId }),
+    ...(parent.groupId !== undefined && { groupId: parent.groupId }),
+  };
+}
+
+function prepare(session: BrokerSession, codec: TaskCodec, task: NewTask): Prepared {
+  let taskId = task.taskId ?? '';
+  try {
+    const identity = identify(task);
+    taskId = identity.taskId;
+    const payload = JSON.parse(canonicalJson(task.input ?? null, 'input')) as Json;
+    const encoded = codec.encode({
+      ...identity,
+      type: task.type,
+      payload,
+      ...(task.agentRunId !== undefined && { agentRunId: task.agentRunId }),
+      ...(task.traceparent !== undefined && { traceparent: task.traceparent }),
+      ...(task.tracestate !== undefined && { tracestate: task.tracestate }),
+    });
+    const { maxBodyBytes, sendDelayMs } = session.capabilities;
+    const message: OutgoingMessage = {
+      body: encoded.body,
+      attributes: { ...encoded.attributes, [TASK_ID_ATTRIBUTE]: taskId },
+      deduplicationId: taskId,
+      ...(task.delayMs !== undefined && { delayMs: task.delayMs }),
+      ...(task.groupId !== undefined && { groupId: task.groupId }),
+    };
+    const size = messageBytes(message);
+    if (size > maxBodyBytes) {
+      throw new LeaseholdError('bad-task', `input makes a message of ${size} bytes; ${session.driver.name} takes ${maxBodyBytes}. Pass a reference instead.`, {
+        field: 'input',
+      });
+    }
+    if (task.delayMs !== undefined && !(Number.isInteger(task.delayMs) && task.delayMs >= 0 && task.delayMs <= sendDelayMs)) {
+      throw new LeaseholdError('bad-task', `delayMs is ${task.delayMs}; ${session.driver.name} takes 0 to ${sendDelayMs} ms.`, { field: 'delayMs' });
+    }
+    return { taskId, message };
+  } catch (error) {
+    if (!isLeaseholdError(error)) throw error;
+    return { taskId, failed: { code: error.code, message: error.message } };
+  }
+}

@@ -1,0 +1,191 @@
+import { backoffDelay } from './backoff.ts';
+import { statusOf, type TaskStatus } from './task-status.ts';
+import { sleep, systemClock, type Clock } from './clock.ts';
+import { readContent, type ContentStore } from './content.ts';
+import { decide, isRefusal } from './decide.ts';
+import type { LedgerDriver, LedgerQuery } from './driver.ts';
+import { taskIdOf } from './envelope.ts';
+import { LeaseholdError } from './errors.ts';
+import type { RefusalCause, TaskEvent } from './events.ts';
+import { hashJson, type Json } from './json.ts';
+import type { EnqueueOutcome, NewTask } from './lease.ts';
+import { DEFAULT_RETENTION_MS, type LeaseBroker } from './lease-broker.ts';
+import { ledgerSession, type LedgerSession } from './ledger-session.ts';
+import { isTerminal, type EffectRecord, type SettlementReceipt, type TaskRecord, type TaskState } from './record.ts';
+import { newOpId } from './task-lease.ts';
+
+/** How a task ended: the trustworthy answer, with its receipt. */
+export interface TaskEnd {
+  readonly state: Extract<TaskState, 'settled' | 'dead_lettered' | 'cancelled'>;
+  readonly result?: Json;
+  readonly receipt?: SettlementReceipt;
+  readonly effects: Readonly<Record<string, EffectRecord>>;
+  readonly record: TaskRecord;
+}
+
+/** What became of a cancellation. `requested`: an effect is open, the owner or the next one closes the task. */
+export type CancelOutcome =
+  | { readonly taskId: string; readonly outcome: 'cancelled' | 'requested' }
+  | { readonly taskId: string; readonly outcome: 'refused'; readonly cause: RefusalCause; readonly message: string };
+
+/** One step of a plan: a registered task type and its input. */
+export interface PlanStep {
+  readonly step: string;
+  readonly type: string;
+  readonly input: unknown;
+}
+
+/** The requester's side. Made by {@link createTaskClient}. */
+export interface TaskClient {
+  enqueue(tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]>;
+  /** Enqueues the steps of a plan. The key of each is run + step, so dispatching a plan again starts nothing twice; a plan sets no timing. */
+  dispatch(agentRunId: string, steps: readonly PlanStep[]): Promise<readonly EnqueueOutcome[]>;
+  /** `unclaimed` when the ledger has no record (yet): enqueueing writes none. */
+  status(taskId: string): Promise<TaskStatus>;
+  /** The status, and again whenever it changed, until the task has ended. */
+  watch(taskId: string, options?: { readonly signal?: AbortSignal }): AsyncIterable<TaskStatus>;
+  /** Resolves when the task has ended. Rejects with `timeout` after `timeoutMs`. */
+  wait(taskId: string, options?: { readonly timeoutMs?: number; readonly signal?: AbortSignal }): Promise<TaskEnd>;
+  /** Cancels one task, recorded or not, or all recorded tasks of a run. */
+  cancel(target: string | { readonly agentRunId: string }, reason?: string): Promise<readonly CancelOutcome[]>;
+  /** Allows a dead-lettered task to run again. The message is the broker's to move back. */
+  reopen(taskId: string): Promise<{ readonly reopened: boolean; readonly message: string }>;
+  list(query: LedgerQuery): ReturnType<LedgerDriver['list']>;
+}
+
+const CALL_TIMEOUT_MS = 10_000;
+const POLL = { firstMs: 100, maxMs: 2_000 };
+
+/** A client for those who ask for tasks. `broker` may be left out where nothing is enqueued. */
+export function createTaskClient(parts: {
+  readonly broker?: Pick<LeaseBroker, 'enqueue'>;
+  readonly ledger: LedgerDriver;
+  readonly clock?: Clock;
+  readonly contentStore?: ContentStore;
+  /** Task types that may be dispatched; a plan that names another is refused. Absent = any. */
+  readonly types?: readonly string[];
+  readonly retentionMs?: number;
+}): TaskClient {
+  const clock = parts.clock ?? systemClock();
+  const ledger = ledgerSession(parts.ledger, clock);
+  const retentionMs = parts.retentionMs ?? DEFAULT_RETENTION_MS;
+
+  const enqueue = (tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]> => {
+    if (!parts.broker) throw new LeaseholdError('bad-option', 'broker is missing: this client cannot enqueue. Pass one to createTaskClient.', { field: 'broker' });
+    return parts.broker.enqueue(tasks);
+  };
+  const status = async (taskId: string): Promise<TaskStatus> => {
+    const answer = await ledger.get(taskId, CALL_TIMEOUT_MS);
+    if ('unanswered' in answer) throw unavailable(answer.error);
+    return statusOf(taskId, answer.record, answer.now);
+  };
+  async function* watch(taskId: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<TaskStatus> {
+    let seen = '';
+    for (let quiet = 1; ; quiet++) {
+      const now = await status(taskId);
+      const key = now.record ? `${now.record.version}:${now.state}` : now.state;
+      if (key !== seen) {
+        seen = key;
+        quiet = 1;
+        yield now;
+        if (now.record && isTerminal(now.record.state)) return;
+      }
+      await sleep(clock, backoffDelay(POLL, quiet), options.signal);
+    }
+  }
+  const cancelOne = async (taskId: string, reason: string): Promise<CancelOutcome> => {
+    const event: TaskEvent = { type: 'cancel', opId: newOpId(), taskId, reason, retentionMs };
+    const outcome = await write(ledger, taskId, event);
+    if ('refused' in outcome) return { taskId, outcome: 'refused', cause: outcome.refused, message: outcome.message };
+    return { taskId, outcome: outcome.record.state === 'cancelled' ? 'cancelled' : 'requested' };
+  };
+
+  return {
+    enqueue,
+    dispatch(agentRunId, steps) {
+      const unknown = parts.types && steps.find((step) => !parts.types?.includes(step.type));
+      if (unknown) {
+        throw new LeaseholdError('bad-task', `step ${unknown.step} asks for the type ${unknown.type}, which is not registered (${parts.types?.join(', ')}).`, {
+          field: 'type',
+        });
+      }
+      return enqueue(
+        steps.map((step) => {
+          const idempotencyKey = hashJson([agentRunId, step.step]);
+          return { type: step.type, input: step.input, agentRunId, idempotencyKey, taskId: taskIdOf(step.type, idempotencyKey) };
+        }),
+      );
+    },
+    status,
+    watch,
+    async wait(taskId, options = {}) {
+      const controller = new AbortController();
+      const stop = (): void => controller.abort(options.signal?.reason);
+      if (options.signal?.aborted) stop();
+      options.signal?.addEventListener('abort', stop, { once: true });
+      const timer =
+        options.timeoutMs === undefined
+          ? undefined
+          : clock.timer(options.timeoutMs, () =>
+              controller.abort(new LeaseholdError('timeout', `Task ${taskId} has not ended after ${options.timeoutMs} ms. It goes on; ask again later.`)),
+            );
+      try {
+        for await (const now of watch(taskId, { signal: controller.signal })) {
+          if (!now.record || !isTerminal(now.record.state)) continue;
+          const { record } = now;
+          const result = await readContent(record.result, parts.contentStore, controller.signal);
+          return {
+            state: record.state as TaskEnd['state'],
+            effects: record.effects,
+            record,
+            ...(result !== undefined && { result }),
+            ...(record.settlementReceipt && { receipt: record.settlementReceipt }),
+          };
+        }
+        throw new LeaseholdError('unavailable', `Watching task ${taskId} ended without an end of the task.`);
+      } finally {
+        timer?.cancel();
+        options.signal?.removeEventListener('abort', stop);
+      }
+    },
+    async cancel(target, reason = 'cancelled on request') {
+      if (typeof target === 'string') return [await cancelOne(target, reason)];
+      const outcomes: CancelOutcome[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await ledger.list({ agentRunId: target.agentRunId, limit: 100, ...(cursor !== undefined && { cursor }) }, CALL_TIMEOUT_MS);
+        for (const record of page.records) if (!isTerminal(record.state)) outcomes.push(await cancelOne(record.taskId, reason));
+        cursor = page.cursor;
+      } while (cursor !== undefined);
+      return outcomes;
+    },
+    async reopen(taskId) {
+      const outcome = await write(ledger, taskId, { type: 'reopen', opId: newOpId() });
+      return 'refused' in outcome ? { reopened: false, message: outcome.message } : { reopened: true, message: 'the task may run again' };
+    },
+    list: (query) => ledger.list(query, CALL_TIMEOUT_MS),
+  };
+}
+
+/** An outsider's write: decides from what stands there, and again when somebody was faster. */
+async function write(
+  ledger: LedgerSession,
+  taskId: string,
+  event: TaskEvent,
+): Promise<{ readonly record: TaskRecord } | { readonly refused: RefusalCause; readonly message: string }> {
+  for (let tries = 0; tries < 20; tries++) {
+    const read = await ledger.get(taskId, CALL_TIMEOUT_MS);
+    if ('unanswered' in read) throw unavailable(read.error);
+    // An earlier sending whose answer was lost.
+    if (read.record?.opId === event.opId) return { record: read.record };
+    const outcome = decide(read.record, event, read.now);
+    if (isRefusal(outcome)) return outcome;
+    const answer = await ledger.put(outcome.next, undefined, outcome.expect, CALL_TIMEOUT_MS);
+    if (!('unanswered' in answer) && answer.ok) return { record: answer.record };
+  }
+  throw new LeaseholdError('unavailable', `Task ${taskId} changed, or the ledger did not answer, at every try. Try again.`);
+}
+
+function unavailable(cause: unknown): LeaseholdError {
+  return new LeaseholdError('unavailable', 'The ledger did not answer. Nothing is known to have changed; try again.', { cause });
+}
