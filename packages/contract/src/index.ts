@@ -1,0 +1,27 @@
+import type { BrokerCase, LedgerCase } from './conformance-case.ts';
+import { deliveryCases } from './broker-delivery-cases.ts';
+import { leaseCases } from './broker-lease-cases.ts';
+import { settleCases } from './broker-settle-cases.ts';
+import { ledgerLeaseCases } from './ledger-lease-cases.ts';
+import { listCases } from './ledger-list-cases.ts';
+import { writeCases } from './ledger-write-cases.ts';
+
+export type {
+  BrokerCase,
+  BrokerHarness,
+  CaseHarness,
+  ConformanceCase,
+  DeadLetter,
+  GuardCase,
+  GuardHarness,
+  LedgerCase,
+  LedgerHarness,
+} from './conformance-case.ts';
+export { guardCases } from './guard-cases.ts';
+export { runCases, type RunOptions } from './run-cases.ts';
+
+/** Every promise of a broker driver. */
+export const brokerCases: readonly BrokerCase[] = [...deliveryCases, ...leaseCases, ...settleCases];
+
+/** Every promise of a ledger driver. */
+export const ledgerCases: readonly LedgerCase[] = [...writeCases, ...ledgerLeaseCases, ...listCases];

@@ -1,0 +1,203 @@
+import type { GuardStore, HoldId, LookVerdict, StoredResponse } from '../driver.ts';
+import type { Clock } from '../clock.ts';
+import { badOption } from '../errors.ts';
+import { checkCall } from './memory-errors.ts';
+import { storeClock, type StoreClock } from './store-clock.ts';
+
+/** What a test sees of one key. */
+export interface MemoryGuardKey {
+  readonly scope: string;
+  readonly key: string;
+  readonly state: 'in-progress' | 'in-doubt' | 'finished';
+  readonly response?: StoredResponse;
+}
+
+/** The state of a guard in memory: several stores on one state are several processes on one table. */
+export interface MemoryGuardState {
+  /** Every key that is remembered. */
+  readonly keys: readonly MemoryGuardKey[];
+  /** The highest token seen in a scope. */
+  highest(scope: string): number | undefined;
+}
+
+/** How a guard's memory behaves. */
+export interface MemoryGuardOptions {
+  /** The state to work on, for several stores on one state; default a new one. */
+  readonly state?: MemoryGuardState;
+  /** Where the state's time comes from. A state keeps the clock of its first store. Default the machine's. */
+  readonly clock?: Clock;
+  readonly name?: string;
+}
+
+/** A guard's memory in this process. */
+export interface MemoryGuard extends GuardStore {
+  readonly state: MemoryGuardState;
+}
+
+interface Entry {
+  readonly key: string;
+  readonly requestHash: string;
+  readonly retentionMs: number;
+  readonly hold: HoldId;
+  heldUntil: number;
+  finished?: { readonly response: StoredResponse; readonly keptUntil: number };
+}
+
+interface Scope {
+  /** Never forgotten: a seal has to last longer than any call that is still on its way. */
+  highest?: number;
+  readonly keys: Map<string, Entry>;
+}
+
+class GuardState implements MemoryGuardState {
+  readonly scopes = new Map<string, Scope>();
+  readonly holds = new Map<HoldId, { readonly scope: Scope; readonly entry: Entry }>();
+  readonly clock: (clock: Clock | undefined) => StoreClock = storeClock();
+  #sequence = 0;
+
+  get keys(): readonly MemoryGuardKey[] {
+    const now = this.clock(undefined).now();
+    const all = [...this.scopes].flatMap(([scope, { keys }]) => [...keys.values()].map((entry) => ({ scope, entry })));
+    return all
+      .filter(({ entry }) => !isForgotten(entry, now))
+      .map(({ scope, entry }) => {
+        const seen = { scope, key: entry.key };
+        if (entry.finished) return { ...seen, state: 'finished', response: copy(entry.finished.response) };
+        return { ...seen, state: entry.heldUntil > now ? 'in-progress' : 'in-doubt' };
+      });
+  }
+
+  highest(scope: string): number | undefined {
+    return this.scopes.get(scope)?.highest;
+  }
+
+  scope(name: string): Scope {
+    const known = this.scopes.get(name) ?? { keys: new Map<string, Entry>() };
+    this.scopes.set(name, known);
+    return known;
+  }
+
+  /** What is known of a key; a response past its retention is not. */
+  entry(scope: Scope | undefined, key: string, now: number): Entry | undefined {
+    const entry = scope?.keys.get(key);
+    if (!scope || !entry || !isForgotten(entry, now)) return entry;
+    this.free(scope, entry);
+    return undefined;
+  }
+
+  hold(scope: Scope, key: string, requestHash: string, heldUntil: number, retentionMs: number): HoldId {
+    const entry: Entry = { key, requestHash, retentionMs, hold: `hold-${++this.#sequence}`, heldUntil };
+    scope.keys.set(key, entry);
+    this.holds.set(entry.hold, { scope, entry });
+    return entry.hold;
+  }
+
+  free(scope: Scope, entry: Entry): void {
+    scope.keys.delete(entry.key);
+    this.holds.delete(entry.hold);
+  }
+
+  end(scope: Scope, entry: Entry, response: StoredResponse | 'free', now: number): void {
+    if (response === 'free') this.free(scope, entry);
+    else entry.finished = { response: copy(response), keptUntil: now + entry.retentionMs };
+  }
+}
+
+/** A guard's state in memory, empty. Pass it to several `memoryGuard` to let them share it. */
+export function memoryGuardState(): MemoryGuardState {
+  return new GuardState();
+}
+
+/**
+ * A guard's memory in this process: for tests, and for a receiver that is one process and may forget when it ends.
+ * Highest tokens and keys in doubt are kept as long as the state; responses for their retention.
+ */
+export function memoryGuard(options: MemoryGuardOptions = {}): MemoryGuard {
+  const { state = memoryGuardState(), clock, name = 'memory' } = options;
+  if (!(state instanceof GuardState)) throw badOption('state', state, 'pass what memoryGuardState() gave.');
+  const time = state.clock(clock);
+  let closed = false;
+  const start = (signal: AbortSignal): number => {
+    checkCall(name, closed, signal);
+    return time.now();
+  };
+
+  return {
+    specVersion: 1,
+    name,
+    state,
+    async begin(ask, signal) {
+      const now = start(signal);
+      const scope = state.scope(ask.scope);
+      const stale = fence(scope, ask.token);
+      if (stale) return stale;
+      const entry = state.entry(scope, ask.key, now);
+      if (!entry) return { new: state.hold(scope, ask.key, ask.requestHash, now + ask.holdMs, ask.retentionMs) };
+      return entry.requestHash === ask.requestHash ? known(entry, now) : 'key-reused';
+    },
+    async extend(hold, holdMs, signal) {
+      const now = start(signal);
+      const found = state.holds.get(hold);
+      if (!found || found.entry.finished || found.entry.heldUntil <= now) return false;
+      found.entry.heldUntil = now + holdMs;
+      return true;
+    },
+    async finish(hold, response, signal) {
+      const now = start(signal);
+      const found = state.holds.get(hold);
+      if (!found) return false;
+      const { scope, entry } = found;
+      // A bearer whose answer was lost says the same again.
+      if (entry.finished) return response !== 'free' && isSame(entry.finished.response, response);
+      state.end(scope, entry, response, now);
+      return true;
+    },
+    async look(ask, signal) {
+      const now = start(signal);
+      const scope = state.scope(ask.scope);
+      const stale = fence(scope, ask.token);
+      if (stale) return stale;
+      const entry = state.entry(scope, ask.key, now);
+      return entry ? known(entry, now) : 'absent';
+    },
+    async resolve(ask, response, signal) {
+      const now = start(signal);
+      const scope = state.scopes.get(ask.scope);
+      const entry = state.entry(scope, ask.key, now);
+      if (!scope || !entry || known(entry, now) !== 'in-doubt') return false;
+      state.end(scope, entry, response, now);
+      // From here on the old bearer is a stranger.
+      state.holds.delete(entry.hold);
+      return true;
+    },
+    async close() {
+      closed = true;
+    },
+  };
+}
+
+/** Raises the highest token, or says that this one is below it. */
+function fence(scope: Scope, token: number | undefined): { readonly stale: number } | undefined {
+  if (token === undefined) return undefined;
+  if (scope.highest !== undefined && token < scope.highest) return { stale: scope.highest };
+  scope.highest = token;
+  return undefined;
+}
+
+function known(entry: Entry, now: number): Exclude<LookVerdict, 'absent' | { readonly stale: number }> {
+  if (entry.finished) return { previous: copy(entry.finished.response) };
+  return entry.heldUntil > now ? 'in-progress' : 'in-doubt';
+}
+
+function isForgotten(entry: Entry, now: number): boolean {
+  return entry.finished !== undefined && entry.finished.keptUntil <= now;
+}
+
+function copy(response: StoredResponse): StoredResponse {
+  return { status: response.status, headers: { ...response.headers }, body: response.body.slice() };
+}
+
+function isSame(one: StoredResponse, other: StoredResponse): boolean {
+  const flat = ({ status, headers, body }: StoredResponse): string => JSON.stringify([status, Object.entries(headers).sort(), [...body]]);
+  return flat(one) === flat(other);
+}

@@ -1,0 +1,180 @@
+import type { LedgerCapabilities, LedgerDriver, LedgerQuery, PutExpectation } from '../driver.ts';
+import type { Clock } from '../clock.ts';
+import { badOption, LeaseholdError } from '../errors.ts';
+import type { Json } from '../json.ts';
+import { isLapsed, isLive, type StoreTime, type TaskRecord } from '../record.ts';
+import { recordFromWire, recordToWire, type WireRecord } from '../record-codec.ts';
+import { badRequest, checkCall, classifyMemoryError } from './memory-errors.ts';
+import { storeClock, type StoreClock } from './store-clock.ts';
+
+/** The state of a ledger in memory: several drivers on one state are several processes on one table. */
+export interface MemoryTable {
+  /** Every record, as stored. */
+  readonly records: readonly TaskRecord[];
+}
+
+/** How a ledger in memory behaves. */
+export interface MemoryLedgerOptions {
+  /** The table to work on, for several drivers on one table; default a new one. */
+  readonly table?: MemoryTable;
+  /** Where the table's time comes from. A table keeps the clock of its first driver. Default the machine's. */
+  readonly clock?: Clock;
+  readonly name?: string;
+  /** How far the store's time may be off either way: `earliest` is now less this, `latest` now plus this. Default 0. */
+  readonly clockErrorMs?: number;
+  /** Default 1. */
+  readonly minLeaseMs?: number;
+  /** The most UTF-8 bytes a record takes as JSON. Default 400 KiB. */
+  readonly maxRecordBytes?: number;
+}
+
+/** A ledger in memory. */
+export interface MemoryLedger extends LedgerDriver {
+  readonly table: MemoryTable;
+}
+
+class TableState implements MemoryTable {
+  /** JSON of each record: nothing is shared with what a caller holds. */
+  readonly rows = new Map<string, string>();
+  readonly clock: (clock: Clock | undefined) => StoreClock = storeClock();
+
+  get records(): readonly TaskRecord[] {
+    return [...this.rows.values()].map(parse);
+  }
+
+  read(taskId: string): TaskRecord | undefined {
+    const row = this.rows.get(taskId);
+    return row === undefined ? undefined : parse(row);
+  }
+}
+
+/** A table in memory, empty. Pass it to several `memoryLedger` to let them share it. */
+export function memoryTable(): MemoryTable {
+  return new TableState();
+}
+
+/**
+ * A ledger in memory: linearizable, since every call takes effect at once, but not durable. Judges live and lapsed by its own time,
+ * which follows the clock's monotonic side.
+ *
+ * Rejects with `record-too-large` beyond `maxRecordBytes`, and with `bad-request` a record no reader could use; nothing is written then.
+ */
+export function memoryLedger(options: MemoryLedgerOptions = {}): MemoryLedger {
+  const { table = memoryTable(), clock, name = 'memory', clockErrorMs = 0 } = options;
+  if (!(table instanceof TableState)) throw badOption('table', table, 'pass what memoryTable() gave.');
+  const time = table.clock(clock);
+  const capabilities: LedgerCapabilities = {
+    clockErrorMs: 2 * clockErrorMs,
+    minLeaseMs: options.minLeaseMs ?? 1,
+    maxRecordBytes: options.maxRecordBytes ?? 400 * 1024,
+    list: 'index',
+  };
+  let closed = false;
+  const begin = (signal: AbortSignal): StoreTime => {
+    checkCall(name, closed, signal);
+    const now = time.now();
+    return { earliest: now - clockErrorMs, latest: now + clockErrorMs };
+  };
+
+  return {
+    specVersion: 1,
+    name,
+    capabilities,
+    table,
+    async put(next, lease, expect, signal) {
+      const now = begin(signal);
+      const expiry = lease && Math.min(now.latest + lease.ms, lease.notBeyond ?? Infinity);
+      const row = toRow(expiry === undefined ? next : { ...next, leaseExpiresAt: expiry }, capabilities.maxRecordBytes);
+      const current = table.read(next.taskId);
+      if (!holds(expect, current, now)) return { ok: false, current, now };
+      table.rows.set(next.taskId, row);
+      return { ok: true, record: parse(row), now };
+    },
+    async get(taskId, signal) {
+      const now = begin(signal);
+      return { record: table.read(taskId), now };
+    },
+    async list(query, signal) {
+      const now = begin(signal);
+      if (!(query.limit >= 1)) throw badRequest('limit', `is ${query.limit}: ask for at least one record.`);
+      const past = query.cursor === undefined ? undefined : fromCursor(query.cursor);
+      const found = table.records
+        .filter((record) => matches(record, query, now) && (past === undefined || order(past, record) < 0))
+        .sort(order);
+      const records = found.slice(0, query.limit);
+      const last = records.at(-1);
+      return { records, now, ...(last && found.length > records.length ? { cursor: toCursor(last) } : {}) };
+    },
+    classify: classifyMemoryError,
+    async close() {
+      closed = true;
+    },
+  };
+}
+
+function holds(expect: PutExpectation, current: TaskRecord | undefined, now: StoreTime): boolean {
+  if (expect.version === 0 || current === undefined) return expect.version === 0 && current === undefined;
+  if (current.version !== expect.version || !('lease' in expect)) return false;
+  if (expect.lease === 'live') return isLive(current, now);
+  return expect.lease === 'any' || isLapsed(current, now);
+}
+
+function parse(row: string): TaskRecord {
+  return recordFromWire(JSON.parse(row) as WireRecord);
+}
+
+function toRow(record: TaskRecord, maxBytes: number): string {
+  const row = JSON.stringify(recordToWire(record), (key, value: Json) => {
+    if (typeof value === 'number' && !Number.isFinite(value)) {
+      throw badRequest(key, `of task ${record.taskId} is ${value}, which no store can hold; nothing was written.`);
+    }
+    return value;
+  });
+  const bytes = Buffer.byteLength(row);
+  if (bytes > maxBytes) {
+    throw new LeaseholdError(
+      'record-too-large',
+      `The record of task ${record.taskId} is ${bytes} bytes, this ledger takes ${maxBytes}; nothing was written. Keep large content in a content store.`,
+      { field: 'record' },
+    );
+  }
+  try {
+    parse(row);
+  } catch (cause) {
+    throw new LeaseholdError('bad-request', `Nothing was written, since no reader could use it. ${(cause as Error).message}`, { cause });
+  }
+  return row;
+}
+
+function matches(record: TaskRecord, query: LedgerQuery, now: StoreTime): boolean {
+  return (
+    (query.states?.includes(record.state) ?? true) &&
+    (query.stages?.includes(record.stage) ?? true) &&
+    (query.taskTypes?.includes(record.taskType) ?? true) &&
+    (query.agentRunId === undefined || query.agentRunId === record.agentRunId) &&
+    (query.errorClass === undefined || query.errorClass === record.lastError?.errorClass) &&
+    (!query.lapsed || (record.state === 'running' && isLapsed(record, now)))
+  );
+}
+
+type Place = Pick<TaskRecord, 'updatedAt' | 'taskId'>;
+
+/** Newest update first; ids decide between equals. */
+function order(one: Place, other: Place): number {
+  if (one.updatedAt !== other.updatedAt) return other.updatedAt - one.updatedAt;
+  return one.taskId < other.taskId ? -1 : Number(one.taskId > other.taskId);
+}
+
+function toCursor({ updatedAt, taskId }: Place): string {
+  return Buffer.from(JSON.stringify([updatedAt, taskId])).toString('base64url');
+}
+
+function fromCursor(cursor: string): Place {
+  try {
+    const [updatedAt, taskId] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as readonly [unknown, unknown];
+    if (typeof updatedAt === 'number' && typeof taskId === 'string') return { updatedAt, taskId };
+  } catch (cause) {
+    throw new LeaseholdError('bad-request', 'cursor is none that this ledger gave; start again without one.', { field: 'cursor', cause });
+  }
+  throw badRequest('cursor', 'is none that this ledger gave; start again without one.');
+}
