@@ -115,9 +115,6 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     const policy = ask.policy(message);
     if (policy === 'refuse') return desk.giveBack(held, message, 'refused-type', desk.longestDelay);
     if ('deferMs' in policy) return desk.giveBack(held, message, 'deferred', policy.deferMs);
-    if (message.identity === 'message-id' && !policy.messageIdentity) {
-      return desk.reject(held, message, 'no-identity', 'the message names no task; send an id, or declare identity: "message-id" on the task');
-    }
     const left = held.heldUntil - clock.monotonic();
     if (left <= 0) return desk.drop(message);
     return claim(held, message, policy, ask, left);

@@ -51,7 +51,6 @@ export interface Handled {
     | 'dead-lettered'
     | 'task-id-reused'
     | 'older-than-ledger'
-    | 'no-identity'
     | 'newer-schema'
     | 'unanswered'
     | 'lapsed-delivery';
@@ -68,8 +67,6 @@ export interface ClaimPolicy {
   readonly attempts: number;
   readonly deadlineMs?: number;
   readonly retentionMs: number;
-  /** Whether a message that names no task may be identified by the broker's message id. */
-  readonly messageIdentity: boolean;
 }
 
 /** How to treat the deliveries of an acquire. */
