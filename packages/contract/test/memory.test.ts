@@ -1,75 +1,47 @@
-import { describe, test } from 'vitest';
-import { virtualClock, type BrokerCapabilities } from '@leasehold/core';
-import { memoryBroker, memoryGuard, memoryGuardState, memoryLedger, memoryQueue, memoryTable, type MemoryBrokerOptions } from '@leasehold/core/memory';
-import { brokerCases, guardCases, ledgerCases, runCases, type BrokerHarness, type GuardHarness, type LedgerHarness } from '@leasehold/contract';
+import { describe, expect, test } from 'vitest';
+import { memoryBroker, memoryLedger } from '@leasehold/core/memory';
+import { faultPlan, faultyBroker, faultyGuard, faultyLedger } from '@leasehold/core/testing';
+import { brokerCases, guardCases, ledgerCases, runCases } from '@leasehold/contract';
+import { brokerHarness, guardHarness, ledgerHarness, QUEUES } from './memory-harness.ts';
 
-const QUEUES: Readonly<Record<string, MemoryBrokerOptions>> = {
-  'a queue with the usual capabilities': {},
-  'a queue that hides stale handles, without delays, counts or a dead-letter queue': {
-    staleHandle: 'silent',
-    releaseDelayMs: 0,
-    sendDelayMs: 0,
-    deliveryCount: false,
-    deadLetter: 'none',
-  },
-  'an ordered queue with caps on time and deliveries': {
-    ordering: true,
-    maxDeliveries: 4,
-    totalLeaseMs: 30_000,
-    deadLetter: 'copy',
-    maxBatchBytes: 262_144,
-  },
-  'pushed deliveries that cannot be prolonged, one at a time': {
-    extend: false,
-    maxBatch: { send: 1, receive: 1, handles: 1 },
-    leaseMs: { min: 600_000, max: 600_000, step: 600_000 },
-    maxBodyBytes: 1_000,
-  },
-};
-
-function brokerHarness(options: MemoryBrokerOptions): BrokerHarness {
-  const clock = virtualClock();
-  const queue = memoryQueue();
-  const opened: { close(): Promise<void> }[] = [];
-  return {
-    async open() {
-      const driver = memoryBroker({ ...options, queue, clock });
-      opened.push(driver);
-      return driver;
-    },
-    advance: (ms) => clock.advance(ms),
-    deadLetters: async () => queue.deadLetters,
-    async dispose() {
-      for (const driver of opened) await driver.close();
-    },
-  };
-}
-
-function ledgerHarness(clockErrorMs: number): LedgerHarness {
-  const clock = virtualClock();
-  const table = memoryTable();
-  return { open: async () => memoryLedger({ table, clock, clockErrorMs }), advance: (ms) => clock.advance(ms), dispose: async () => undefined };
-}
-
-function guardHarness(): GuardHarness {
-  const clock = virtualClock();
-  const state = memoryGuardState();
-  return { open: async () => memoryGuard({ state, clock }), advance: (ms) => clock.advance(ms), dispose: async () => undefined };
-}
+const CLOCK_ERRORS = [0, 750];
 
 for (const [name, options] of Object.entries(QUEUES)) {
-  describe(`memoryBroker, ${name}`, () => {
-    const capabilities: BrokerCapabilities = memoryBroker(options).capabilities;
+  const { capabilities } = memoryBroker(options);
+  describe(`memoryBroker: ${name}`, () => {
     runCases(brokerCases, () => brokerHarness(options), { test, capabilities });
+  });
+  describe(`memoryBroker: ${name}, behind a wrapper without faults`, () => {
+    runCases(brokerCases, () => brokerHarness(options, (inner, clock) => faultyBroker(inner, faultPlan(), clock)), { test, capabilities });
   });
 }
 
-for (const clockErrorMs of [0, 750]) {
-  describe(`memoryLedger, clock error ${clockErrorMs} ms`, () => {
-    runCases(ledgerCases, () => ledgerHarness(clockErrorMs), { test, capabilities: memoryLedger({ clockErrorMs }).capabilities });
+for (const clockErrorMs of CLOCK_ERRORS) {
+  const { capabilities } = memoryLedger({ clockErrorMs });
+  describe(`memoryLedger: clock error ${clockErrorMs} ms`, () => {
+    runCases(ledgerCases, () => ledgerHarness({ clockErrorMs }), { test, capabilities });
+  });
+  describe(`memoryLedger: clock error ${clockErrorMs} ms, behind a wrapper without faults`, () => {
+    const around = () => ledgerHarness({ clockErrorMs }, (inner, clock) => faultyLedger(inner, faultPlan(), clock));
+    runCases(ledgerCases, around, { test, capabilities });
   });
 }
 
 describe('memoryGuard', () => {
-  runCases(guardCases, guardHarness, { test, capabilities: undefined });
+  runCases(guardCases, () => guardHarness(), { test, capabilities: undefined });
+});
+
+describe('memoryGuard, behind a wrapper without faults', () => {
+  const around = () => guardHarness((inner, clock) => faultyGuard(inner, faultPlan(), clock));
+  runCases(guardCases, around, { test, capabilities: undefined });
+});
+
+test('every case applies to one of the queues at least, and names are unique', () => {
+  const applying = Object.values(QUEUES).flatMap((options) =>
+    runCases(brokerCases, () => brokerHarness(options), { test: () => undefined, capabilities: memoryBroker(options).capabilities }),
+  );
+  expect(new Set(applying)).toEqual(new Set(brokerCases.map(({ name }) => name)));
+  for (const cases of [brokerCases, ledgerCases, guardCases]) {
+    expect(new Set(cases.map(({ name }) => name)).size).toBe(cases.length);
+  }
 });

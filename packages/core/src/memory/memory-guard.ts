@@ -2,7 +2,7 @@ import type { GuardStore, HoldId, LookVerdict, StoredResponse } from '../driver.
 import type { Clock } from '../clock.ts';
 import { badOption } from '../errors.ts';
 import { checkCall } from './memory-errors.ts';
-import { storeClock, type StoreClock } from './store-clock.ts';
+import { memoryClock, type MemoryClock } from './memory-clock.ts';
 
 /** What a test sees of one key. */
 export interface MemoryGuardKey {
@@ -52,7 +52,7 @@ interface Scope {
 class GuardState implements MemoryGuardState {
   readonly scopes = new Map<string, Scope>();
   readonly holds = new Map<HoldId, { readonly scope: Scope; readonly entry: Entry }>();
-  readonly clock: (clock: Clock | undefined) => StoreClock = storeClock();
+  readonly clock: (clock: Clock | undefined) => MemoryClock = memoryClock();
   #sequence = 0;
 
   get keys(): readonly MemoryGuardKey[] {

@@ -5,7 +5,7 @@ import type { Json } from '../json.ts';
 import { isLapsed, isLive, type StoreTime, type TaskRecord } from '../record.ts';
 import { recordFromWire, recordToWire, type WireRecord } from '../record-codec.ts';
 import { badRequest, checkCall, classifyMemoryError } from './memory-errors.ts';
-import { storeClock, type StoreClock } from './store-clock.ts';
+import { memoryClock, type MemoryClock } from './memory-clock.ts';
 
 /** The state of a ledger in memory: several drivers on one state are several processes on one table. */
 export interface MemoryTable {
@@ -36,7 +36,7 @@ export interface MemoryLedger extends LedgerDriver {
 class TableState implements MemoryTable {
   /** JSON of each record: nothing is shared with what a caller holds. */
   readonly rows = new Map<string, string>();
-  readonly clock: (clock: Clock | undefined) => StoreClock = storeClock();
+  readonly clock: (clock: Clock | undefined) => MemoryClock = memoryClock();
 
   get records(): readonly TaskRecord[] {
     return [...this.rows.values()].map(parse);

@@ -1,6 +1,6 @@
 import type { BrokerCapabilities, Delivery, HandleOutcome, OutgoingMessage, RejectReason } from '../driver.ts';
 import type { Clock, Timer } from '../clock.ts';
-import { storeClock, type StoreClock } from './store-clock.ts';
+import { memoryClock, type MemoryClock } from './memory-clock.ts';
 
 /** Why a message lies in a dead-letter queue in memory, among its attributes. */
 export const DEAD_LETTER_REASON = 'deadletterreason';
@@ -63,18 +63,18 @@ export class QueueState implements MemoryQueue {
   readonly #held = new Map<string, Stored>();
   /** Receives that wait, longest first; each tries again and says whether it is done. */
   readonly #waiters = new Set<() => boolean>();
-  readonly #clockOf: (clock: Clock | undefined) => StoreClock;
+  readonly #clockOf: (clock: Clock | undefined) => MemoryClock;
   readonly #name: string;
   #deadLetterQueue: QueueState | undefined;
   #maxDeliveries = Infinity;
   #sequence = 0;
 
-  constructor(name = 'm', clockOf: (clock: Clock | undefined) => StoreClock = storeClock()) {
+  constructor(name = 'm', clockOf: (clock: Clock | undefined) => MemoryClock = memoryClock()) {
     this.#name = name;
     this.#clockOf = clockOf;
   }
 
-  clock(preferred?: Clock): StoreClock {
+  clock(preferred?: Clock): MemoryClock {
     return this.#clockOf(preferred);
   }
 

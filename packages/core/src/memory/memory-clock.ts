@@ -1,7 +1,7 @@
 import { systemClock, type Clock } from '../clock.ts';
 
 /** The time of a store in memory: whole milliseconds since the epoch that follow the monotonic clock, so stepping the wall clock changes nothing. */
-export interface StoreClock {
+export interface MemoryClock {
   now(): number;
   readonly clock: Clock;
 }
@@ -10,8 +10,8 @@ export interface StoreClock {
  * A store's clock, which its first driver provides and every later one shares: one store has one time.
  * The offset to the epoch is fixed at that moment.
  */
-export function storeClock(): (clock: Clock | undefined) => StoreClock {
-  let shared: StoreClock | undefined;
+export function memoryClock(): (clock: Clock | undefined) => MemoryClock {
+  let shared: MemoryClock | undefined;
   return (clock) => {
     if (!shared) {
       const own = clock ?? systemClock();

@@ -1,0 +1,76 @@
+import { virtualClock, type BrokerDriver, type Clock, type GuardStore, type LedgerDriver } from '@leasehold/core';
+import {
+  memoryBroker,
+  memoryGuard,
+  memoryGuardState,
+  memoryLedger,
+  memoryQueue,
+  memoryTable,
+  type MemoryBrokerOptions,
+  type MemoryLedgerOptions,
+} from '@leasehold/core/memory';
+import type { BrokerHarness, CaseHarness, GuardHarness, LedgerHarness } from '@leasehold/contract';
+
+/** What to put around each driver a harness opens. */
+export type Around<Driver> = (driver: Driver, clock: Clock) => Driver;
+
+/** Drivers that share one store; under a virtual clock unless `clock` is a real one. */
+function harness<Driver extends { close(): Promise<void> }>(make: (clock: Clock) => Driver, real?: Clock): CaseHarness<Driver> {
+  const moved = virtualClock();
+  const clock = real ?? moved;
+  const opened: Driver[] = [];
+  return {
+    async open() {
+      const driver = make(clock);
+      opened.push(driver);
+      return driver;
+    },
+    ...(real ? {} : { advance: (ms: number) => moved.advance(ms) }),
+    async dispose() {
+      await Promise.all(opened.map((driver) => driver.close()));
+    },
+  };
+}
+
+const asIs = <Driver>(driver: Driver): Driver => driver;
+
+export function brokerHarness(options: MemoryBrokerOptions, around: Around<BrokerDriver> = asIs, real?: Clock): BrokerHarness {
+  const queue = memoryQueue();
+  const base = harness<BrokerDriver>((clock) => around(memoryBroker({ ...options, queue, clock }) as BrokerDriver, clock), real);
+  return { ...base, deadLetters: async () => queue.deadLetters };
+}
+
+export function ledgerHarness(options: MemoryLedgerOptions, around: Around<LedgerDriver> = asIs, real?: Clock): LedgerHarness {
+  const table = memoryTable();
+  return harness<LedgerDriver>((clock) => around(memoryLedger({ ...options, table, clock }), clock), real);
+}
+
+export function guardHarness(around: Around<GuardStore> = asIs, real?: Clock): GuardHarness {
+  const state = memoryGuardState();
+  return harness<GuardStore>((clock) => around(memoryGuard({ state, clock }), clock), real);
+}
+
+/** Queues whose capabilities between them make every broker case apply. */
+export const QUEUES: Readonly<Record<string, MemoryBrokerOptions>> = {
+  'the usual capabilities': {},
+  'hidden stale handles, no delays, counts or dead-letter queue': {
+    staleHandle: 'silent',
+    releaseDelayMs: 0,
+    sendDelayMs: 0,
+    deliveryCount: false,
+    deadLetter: 'none',
+  },
+  'ordering, caps on time, deliveries and batches': {
+    ordering: true,
+    maxDeliveries: 4,
+    totalLeaseMs: 30_000,
+    deadLetter: 'copy',
+    maxBatchBytes: 262_144,
+  },
+  'pushed one at a time, not to be prolonged': {
+    extend: false,
+    maxBatch: { send: 1, receive: 1, handles: 1 },
+    leaseMs: { min: 600_000, max: 600_000, step: 600_000 },
+    maxBodyBytes: 1_000,
+  },
+};
