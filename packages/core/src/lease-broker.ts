@@ -29,6 +29,8 @@ export interface LeaseBroker extends AsyncDisposable {
   readonly capabilities: BrokerCapabilities;
   readonly clock: Clock;
   readonly ledger: LedgerSession;
+  /** How long terminal records are kept, in milliseconds. */
+  readonly retentionMs: number;
   /** The longest a renewal may wait for others to share its call, in milliseconds. */
   readonly lingerMs: number;
   /** Sends tasks; writes nothing to the ledger. One outcome per task, in order; one that cannot be sent fails alone. */
@@ -151,6 +153,7 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     },
     clock,
     ledger,
+    retentionMs,
     lingerMs: session.lingerMs,
     enqueue: (tasks) => enqueueTasks(session, codec, tasks),
     receive: (ask) => session.receive(ask, ask.signal),

@@ -151,6 +151,12 @@ export class TaskLease {
     return () => void this.#watchers.delete(changed);
   }
 
+  /** The store's time now, read if it has to be; nothing when the store does not answer. */
+  async storeTime(timeoutMs: number): Promise<StoreTime | undefined> {
+    const now = await this.#session.time(this.taskId, timeoutMs);
+    return 'unanswered' in now ? undefined : now;
+  }
+
   /** Whether a write is on its way or waits for one. */
   get writing(): boolean {
     return this.#waiting > 0;

@@ -1,0 +1,24 @@
+import { openEffects } from '@leasehold/core';
+import type { Attempt } from './attempt.ts';
+import { findForClosing } from './effect.ts';
+import { readBack, readBackGuarded } from './read-back.ts';
+
+/**
+ * Reads back, under the new token, every effect that is still open. At a guarded receiver this seals the scope against the older call.
+ * What the handler of this attempt did not reach and has no look endpoint stays in doubt.
+ */
+export async function closeOpenEffects(attempt: Attempt): Promise<void> {
+  const { host, port } = attempt;
+  for (const name of openEffects(port.task.record)) {
+    if (port.task.carriedFinding(name)) continue;
+    const record = port.task.record.effects[name];
+    if (!record) continue;
+    const options = attempt.effects.get(name);
+    await findForClosing(host, name, record, options, async (signal) => {
+      if (options) return host.outside(() => readBack(host, options, record.key, record, signal));
+      const { lookUrl } = record;
+      if (lookUrl === undefined) return { state: 'unknown' };
+      return host.outside(() => readBackGuarded(host, lookUrl, record.key, signal));
+    });
+  }
+}

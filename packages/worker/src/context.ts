@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+import { canonicalJson, LeaseholdError, parseDuration, RetryableError, stowNeeded } from '@leasehold/core';
+import type { Json } from '@leasehold/core';
+import { TaskAborted } from './abort-reason.ts';
+import type { Attempt } from './attempt.ts';
+import { runEffect } from './effect.ts';
+import type { EffectOptions } from './effect-options.ts';
+import type { CallOptions, TaskContext } from './task-context.ts';
+import { isVague } from './vague-reason.ts';
+
+/** Thrown by `ctx.handOff` to end the attempt. */
+export class HandOffSignal extends LeaseholdError {
+  override readonly name: string = 'HandOffSignal';
+
+  constructor(reason: string) {
+    super('hand-off', reason);
+  }
+}
+
+/** The tool's own time is over; the lease is not. */
+export class ToolTimeout extends RetryableError {
+  override readonly name: string = 'ToolTimeout';
+  readonly code: 'tool-timeout' = 'tool-timeout';
+}
+
+/** The handler's side of an attempt. */
+export function createContext(attempt: Attempt, checkpointed: Json | undefined): TaskContext {
+  const { port, message, definition, services } = attempt;
+  const { task } = port;
+
+  const alive = (what: string): void => {
+    if (attempt.over) throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
+    attempt.signal.throwIfAborted();
+  };
+  const claim = (stage: Parameters<Attempt['enter']>[0], reason: string): void => {
+    if (typeof reason !== 'string' || isVague(reason)) {
+      const said = `The reason ${JSON.stringify(reason)} says nothing about progress; say what is done, such as "chunk 3 of 12".`;
+      if (definition.strict) throw new LeaseholdError('bad-option', said, { field: 'reason' });
+      task.announce('vague_reason', { stage });
+    }
+    attempt.enter(stage, String(reason));
+  };
+
+  return {
+    taskId: task.taskId,
+    attempt: task.record.attempt,
+    idempotencyKey: task.record.idempotencyKey,
+    signal: attempt.signal,
+    checkpointed,
+    get fence() {
+      return task.token;
+    },
+    get ownership() {
+      return task.ownership();
+    },
+    ...(message.agentRunId !== undefined && { agentRunId: message.agentRunId }),
+    ...(message.traceparent !== undefined && { traceparent: message.traceparent }),
+    ...(attempt.limits.deadline !== undefined && { deadline: attempt.limits.deadline }),
+    stage(stage, reason) {
+      alive('ctx.stage');
+      claim(stage, reason);
+    },
+    progress(reason) {
+      alive('ctx.progress');
+      claim(attempt.stage, reason);
+    },
+    call: (name, options, run) => call(attempt, name, options, run),
+    async effect<Committed, Found>(name: string, options: EffectOptions<Committed, Found>) {
+      alive(`ctx.effect(${JSON.stringify(name)})`);
+      attempt.effects.set(name, options as unknown as EffectOptions<unknown, unknown>);
+      const effect = await runEffect(attempt.host, name, options);
+      attempt.lastEffect = effect;
+      return effect;
+    },
+    async checkpoint(data) {
+      alive('ctx.checkpoint');
+      const stow = { signal: attempt.signal, ...(services.contentStore && { store: services.contentStore }) };
+      const content = await stowNeeded('checkpoint', data, stow);
+      const answer = await task.apply({ type: 'checkpoint', checkpoint: content, leaseMs: task.timing.leaseMs }, { repeat: true });
+      if (!('applied' in answer)) throw new LeaseholdError('ownership', 'The checkpoint was not stored: the lease is lost or the ledger did not answer.');
+      attempt.progressed = true;
+    },
+    async handOff(reason = 'handed off by the handler') {
+      alive('ctx.handOff');
+      throw new HandOffSignal(reason);
+    },
+    next(task_, input) {
+      alive('ctx.next');
+      const type = typeof task_ === 'string' ? task_ : task_.type;
+      const taskId = `${task.taskId}:next:${attempt.followUps.length}`;
+      const followUp = { taskId, type, idempotencyKey: taskId, input: JSON.parse(canonicalJson(input ?? null, 'input')) as Json };
+      attempt.addFollowUp(followUp);
+      return taskId;
+    },
+    onCapNear: (listener) => attempt.limits.onCapNear(listener),
+  };
+}
+
+async function call<Result>(
+  attempt: Attempt,
+  name: string,
+  options: CallOptions,
+  run: (call: { signal: AbortSignal; requestId: string }) => Promise<Result> | Result,
+): Promise<Result> {
+  const { definition, services } = attempt;
+  const { task } = attempt.port;
+  const { clock } = services;
+  attempt.signal.throwIfAborted();
+  if (attempt.over) throw new LeaseholdError('ownership', `ctx.call(${JSON.stringify(name)}) came after the attempt had ended; await it inside the handler.`);
+  const timeoutMs = options.timeout === undefined ? definition.toolMs : parseDuration(options.timeout, `call(${name}).timeout`);
+  attempt.enter('external_call', `calling ${name}`);
+  const requestId = randomUUID();
+  const controller = new AbortController();
+  const stop = (): void => controller.abort(attempt.signal.reason);
+  attempt.signal.addEventListener('abort', stop, { once: true });
+  const startedAt = clock.monotonic();
+  task.announce('tool_request_started', { requestId, ...(options.provider !== undefined && { externalSystem: options.provider }) });
+  const finished = (errorCode?: string): void =>
+    task.announce('tool_request_finished', { requestId, durationMs: clock.monotonic() - startedAt, ...(errorCode !== undefined && { errorCode }) });
+  try {
+    const result = await new Promise<Result>((resolve, reject) => {
+      // The call is told; whether it listens or not, the handler goes on with an error.
+      const timer = clock.timer(timeoutMs, () => {
+        controller.abort(new TaskAborted('tool-timeout', `call ${name} took longer than ${timeoutMs} ms`));
+        reject(new ToolTimeout(`call ${name} took longer than ${timeoutMs} ms`));
+      });
+      attempt.outside(() => run({ signal: controller.signal, requestId })).then(resolve, reject).finally(() => timer.cancel());
+    });
+    finished();
+    return result;
+  } catch (error) {
+    finished(error instanceof Error ? error.name : 'error');
+    throw error;
+  } finally {
+    attempt.signal.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,81 @@
+import { LeaseholdError } from '@leasehold/core';
+import type { Attempt } from './attempt.ts';
+import type { EffectHost } from './effect.ts';
+
+/** How long one read of the store's clock may take, as a share of the margin. */
+const READ_SHARE = 2;
+
+/** The effect protocol's view of an attempt. */
+export function createEffectHost(attempt: Attempt): EffectHost {
+  const { task } = attempt.port;
+  const { clock, heartbeat } = attempt.services;
+  return {
+    task,
+    clock,
+    get signal() {
+      // Closing goes on although the handler's signal has aborted.
+      return attempt.closing ? NEVER : attempt.signal;
+    },
+    get closing() {
+      return attempt.closing;
+    },
+    identified: attempt.message.identity === 'task-id' || attempt.definition.identity === 'message-id',
+    context(key, signal) {
+      const { traceparent } = attempt.message;
+      return {
+        idempotencyKey: key,
+        fence: task.token,
+        scope: task.taskId,
+        headers: {
+          'x-execution-scope': task.taskId,
+          'x-execution-fence': String(task.token),
+          'idempotency-key': key,
+          ...(traceparent !== undefined && { traceparent }),
+        },
+        signal,
+      };
+    },
+    async raiseToken(above) {
+      // Only if the ledger confirms our grant in the same write is it the guard that knows too much.
+      const answer = await task.apply({ type: 'raise-token', above, leaseMs: task.timing.leaseMs }, { repeat: true });
+      if (!('applied' in answer)) return false;
+      task.announce('token_raised', { count: above });
+      return true;
+    },
+    async storeNow() {
+      const read = await task.storeTime(Math.floor(task.timing.marginMs / READ_SHARE));
+      return read?.latest;
+    },
+    enter: (stage, reason) => attempt.enter(stage, reason),
+    outside: (call) => attempt.outside(call),
+    async confirmed() {
+      for (;;) {
+        const ownership = task.ownership();
+        if (!attempt.closing) attempt.signal.throwIfAborted();
+        if (ownership === 'held') return;
+        if (ownership === 'lost') throw new LeaseholdError('ownership', `The lease is lost: ${task.lost?.message ?? 'it was given back'}. Nothing was started.`);
+        await change(attempt, () => heartbeat.nudge(attempt.kept));
+      }
+    },
+  };
+}
+
+const NEVER: AbortSignal = new AbortController().signal;
+
+/** Resolves at the next confirmation, loss or abort, at the latest when the confirmed time is over. */
+function change(attempt: Attempt, ask: () => void): Promise<void> {
+  const { task } = attempt.port;
+  const { clock } = attempt.services;
+  return new Promise((resolve) => {
+    const end = (): void => {
+      timer.cancel();
+      unwatch();
+      attempt.signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = clock.timer(Math.max(1, task.confirmedUntil - clock.monotonic()), end, { background: true });
+    const unwatch = task.watch(end);
+    attempt.signal.addEventListener('abort', end, { once: true });
+    ask();
+  });
+}

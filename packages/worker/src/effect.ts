@@ -1,0 +1,245 @@
+import { LeaseholdError, PermanentError, RetryableError, hashJson, sleep } from '@leasehold/core';
+import type { ApplyOutcome, EffectRecord } from '@leasehold/core';
+import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
+import { readBack, refusedForGood, type ReadBackHost, type ReadBackResult } from './read-back.ts';
+
+/** What the effect protocol needs of an attempt. */
+export interface EffectHost extends ReadBackHost {
+  readonly signal: AbortSignal;
+  /** The task is being closed: read back, never commit. */
+  readonly closing: boolean;
+  /** False when only the broker's message id names the task and the type did not declare that this will do. */
+  readonly identified: boolean;
+  enter(stage: 'commit' | 'verify', reason: string): void;
+  /** Resolves when the lease is held; rejects when it is lost or the attempt is aborted. */
+  confirmed(): Promise<void>;
+  /** Counts the call among those that have to end before the task is given back. */
+  outside<Result>(call: () => Promise<Result> | Result): Promise<Result>;
+}
+
+/** The handler reached what may not start any more: the attempt only closes what is open. */
+export class ClosingSignal extends LeaseholdError {
+  override readonly name: string = 'ClosingSignal';
+
+  constructor() {
+    super('closing', 'The task is being closed: no new effect starts.');
+  }
+}
+
+/** It cannot be told whether the effect exists. Retried, then it goes to a person or is dead-lettered; it never becomes a second write. */
+export class EffectInDoubt extends RetryableError {
+  override readonly name: string = 'EffectInDoubt';
+  readonly code: 'in-doubt' = 'in-doubt';
+}
+
+const VERIFY = { tries: 4, firstMs: 200 };
+
+/** Intent, commit, read-back, receipt: an irreversible call that a retry reads back before it would make it again. */
+export async function runEffect<Committed, Found>(
+  host: EffectHost,
+  name: string,
+  options: EffectOptions<Committed, Found>,
+): Promise<VerifiedEffect<Found>> {
+  const { task } = host;
+  if (!host.identified) {
+    throw new PermanentError(
+      `The message of this task names no task, so a copy of it would make effect "${name}" twice. Send an id with it, or declare identity: 'message-id' on the task.`,
+    );
+  }
+  const key = options.key ?? `${task.record.idempotencyKey}:${name}`;
+  const known = Object.hasOwn(task.record.effects, name) ? task.record.effects[name] : undefined;
+  if (known && known.key !== key) {
+    throw new PermanentError(`Effect "${name}" was intended with the key ${known.key} and now has ${key}: one name cannot have two keys.`);
+  }
+  const earlier = fromRecord<Found>(host, name, options, key, known);
+  if (earlier) return earlier;
+  if (known) {
+    // Intended by any attempt, this one included: read before writing.
+    await host.confirmed();
+    host.enter('commit', `reading back ${name}`);
+    const result = await attemptReadBack(host, name, options, key, known);
+    if (result.state === 'found') return await verified(host, name, options, key, result.found, 'read-back');
+    if (host.closing) {
+      // A call that is answered by replaying cannot be read back without making it.
+      const untold = result.state === 'unknown' || options.readBack === 'provider-replays-key';
+      task.carryFinding(name, { status: untold ? 'in_doubt' : 'absent' });
+      throw new ClosingSignal();
+    }
+    if (result.state === 'refused') throw refusedForGood(name, result.status);
+    if (result.state === 'unknown') throw inDoubt(name, result.retryAfterMs);
+  }
+  if (host.closing) throw new ClosingSignal();
+  return commitAndVerify(host, name, options, key);
+}
+
+/** Reads an open effect back for a closing: what cannot tell after a few tries stays in doubt. */
+export async function findForClosing(
+  host: EffectHost,
+  name: string,
+  record: EffectRecord,
+  options: EffectOptions<unknown, unknown> | undefined,
+  read: (signal: AbortSignal) => Promise<ReadBackResult<unknown>>,
+): Promise<void> {
+  const { task } = host;
+  for (let tries = 1; tries <= 3; tries++) {
+    try {
+      const result = await read(host.signal);
+      announceReadBack(host, name, result.state);
+      if (result.state === 'found') {
+        const receipt = await receiptFor(options, result.found, record);
+        task.carryFinding(name, { status: 'verified', ...receipt });
+        return;
+      }
+      if (result.state !== 'unknown') {
+        task.carryFinding(name, { status: options?.readBack === 'provider-replays-key' ? 'in_doubt' : 'absent' });
+        return;
+      }
+    } catch (error) {
+      task.announce('effect_read_back', { effect: name, cause: 'failed', errorCode: error instanceof Error ? error.name : 'unknown' });
+    }
+    await sleep(host.clock, VERIFY.firstMs * tries);
+  }
+  task.carryFinding(name, { status: 'in_doubt' });
+}
+
+async function receiptFor(
+  options: EffectOptions<unknown, unknown> | undefined,
+  found: unknown,
+  record: EffectRecord,
+): Promise<{ externalId: string; externalStatus: string }> {
+  if (!options) return { externalId: record.externalId ?? `key:${record.key}`, externalStatus: 'exists' };
+  const receipt = await options.receipt(found);
+  return { externalId: receipt.externalId, externalStatus: receipt.status };
+}
+
+function fromRecord<Found>(
+  host: EffectHost,
+  name: string,
+  options: { readonly system: string },
+  key: string,
+  known: EffectRecord | undefined,
+): VerifiedEffect<Found> | undefined {
+  const found = host.task.carriedFinding(name);
+  const proof = found?.status === 'verified' ? found : known?.status === 'verified' ? known : undefined;
+  if (!proof) return undefined;
+  return {
+    name,
+    system: options.system,
+    id: proof.externalId ?? '',
+    status: proof.externalStatus ?? '',
+    idempotencyKey: key,
+    via: 'record',
+  };
+}
+
+async function commitAndVerify<Committed, Found>(
+  host: EffectHost,
+  name: string,
+  options: EffectOptions<Committed, Found>,
+  key: string,
+): Promise<VerifiedEffect<Found>> {
+  const { task } = host;
+  await host.confirmed();
+  host.enter('commit', `committing ${name}`);
+  const way = options.readBack;
+  const details = {
+    key,
+    system: options.system,
+    requestHash: hashJson([options.system, key, options.targetId ?? null, task.record.payloadHash ?? null]),
+    ...(options.targetId !== undefined && { targetId: options.targetId }),
+    ...(typeof way === 'object' && { lookUrl: way.url }),
+  };
+  const intent = await task.apply({ type: 'intend', leaseMs: task.timing.leaseMs, effect: name, details }, { repeat: true });
+  intended(name, intent);
+  task.announce('effect_intended', { effect: name, externalSystem: options.system });
+  // Confirmed once more if the margin was reached meanwhile. Nothing may come between the check and the call.
+  while (task.ownership() !== 'held') await host.confirmed();
+  host.signal.throwIfAborted();
+  let committed: Committed;
+  try {
+    committed = await host.outside(() => options.commit(host.context(key, host.signal)));
+  } catch (error) {
+    return await afterFailedCommit(host, name, options, key, error);
+  }
+  if (way === 'provider-replays-key' || way === 'human') {
+    // Their answer is all there is to read.
+    return await verified(host, name, options, key, committed as unknown as Found, 'commit');
+  }
+  host.enter('verify', `verifying ${name}`);
+  for (let tries = 1; ; tries++) {
+    const result = await attemptReadBack(host, name, options, key, undefined);
+    if (result.state === 'found') return await verified(host, name, options, key, result.found, 'commit');
+    if (result.state === 'refused') throw refusedForGood(name, result.status);
+    if (tries >= VERIFY.tries) throw inDoubt(name, undefined);
+    await sleep(host.clock, VERIFY.firstMs * 2 ** (tries - 1), host.signal);
+  }
+}
+
+/** The call failed, or its answer was lost: if it can be found, it happened. */
+async function afterFailedCommit<Committed, Found>(
+  host: EffectHost,
+  name: string,
+  options: EffectOptions<Committed, Found>,
+  key: string,
+  error: unknown,
+): Promise<VerifiedEffect<Found>> {
+  if (host.signal.aborted || host.task.lost || typeof options.readBack === 'string') throw error;
+  const record = host.task.record.effects[name];
+  let result: ReadBackResult<Found>;
+  try {
+    result = await attemptReadBack(host, name, options, key, record);
+  } catch {
+    // Not known either; the next attempt reads back before anything else.
+    throw error;
+  }
+  if (result.state === 'found') return await verified(host, name, options, key, result.found, 'read-back');
+  if (result.state === 'refused') throw refusedForGood(name, result.status);
+  throw error;
+}
+
+async function attemptReadBack<Committed, Found>(
+  host: EffectHost,
+  name: string,
+  options: EffectOptions<Committed, Found>,
+  key: string,
+  record: EffectRecord | undefined,
+): Promise<ReadBackResult<Found>> {
+  const result = await host.outside(() => readBack(host, options, key, record, host.signal));
+  announceReadBack(host, name, result.state);
+  return result;
+}
+
+function announceReadBack(host: EffectHost, name: string, cause: string): void {
+  host.task.announce('effect_read_back', { effect: name, cause });
+}
+
+async function verified<Committed, Found>(
+  host: EffectHost,
+  name: string,
+  options: EffectOptions<Committed, Found>,
+  key: string,
+  found: Found,
+  via: 'read-back' | 'commit',
+): Promise<VerifiedEffect<Found>> {
+  const receipt = await options.receipt(found);
+  if (typeof receipt?.externalId !== 'string' || typeof receipt.status !== 'string') {
+    throw new PermanentError(`receipt of effect "${name}" has to answer {externalId, status}, both text.`);
+  }
+  host.task.carryFinding(name, { status: 'verified', externalId: receipt.externalId, externalStatus: receipt.status });
+  host.task.announce('effect_verified', { effect: name, externalSystem: options.system, externalId: receipt.externalId, cause: via });
+  return { name, system: options.system, id: receipt.externalId, status: receipt.status, idempotencyKey: key, via, found };
+}
+
+function intended(name: string, answer: ApplyOutcome): void {
+  if ('applied' in answer) return;
+  if ('refused' in answer) {
+    if (answer.refused.refused === 'cancel-requested' || answer.refused.refused === 'closing') throw new ClosingSignal();
+    throw new LeaseholdError('refused', `The intent of effect "${name}" was refused: ${answer.refused.message}. Nothing was started.`);
+  }
+  const why = 'lost' in answer ? answer.message : 'the ledger did not answer';
+  throw new LeaseholdError('ownership', `Effect "${name}" was not started: ${why}.`);
+}
+
+function inDoubt(name: string, delayMs: number | undefined): EffectInDoubt {
+  return new EffectInDoubt(`It cannot be told whether effect "${name}" exists; it is not made again.`, { ...(delayMs !== undefined && { delayMs }) });
+}

@@ -1,0 +1,12 @@
+export { defineTask, type TaskDefinition, type TaskLimits, type TaskOptions } from './define-task.ts';
+export type { CallContext, CallOptions, TaskContext } from './task-context.ts';
+export type { CommitContext, EffectOptions, ReadBack, ReadBackContext, VerifiedEffect } from './effect-options.ts';
+export { guarded, type GuardedLook, type LookedUp } from './guarded.ts';
+export { EffectInDoubt } from './effect.ts';
+export { isTaskAborted, TaskAborted, type AbortCause } from './abort-reason.ts';
+export type { InputSchema, SchemaResult } from './standard-schema.ts';
+export { createWorker, type StopReport, type Worker, type WorkerStats } from './worker.ts';
+export type { AnyTask, Logger, WorkerOptions } from './worker-options.ts';
+export { withLease, type WithLeaseOptions, type WithLeaseResult } from './with-lease.ts';
+export type { AttemptOutcome } from './attempt.ts';
+export { PermanentError, RetryableError } from '@leasehold/core';

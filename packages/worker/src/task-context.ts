@@ -1,0 +1,54 @@
+import type { Json, Ownership, Stage } from '@leasehold/core';
+import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
+import type { TaskDefinition } from './define-task.ts';
+
+/** What a tool call gets. */
+export interface CallContext {
+  /** Aborts at the call's timeout and with the attempt. */
+  readonly signal: AbortSignal;
+  /** Names this one request, for the provider's logs and ours. */
+  readonly requestId: string;
+}
+
+/** How a tool call is bounded and named. */
+export interface CallOptions {
+  readonly provider?: string;
+  readonly model?: string;
+  /** Default: the task's `limits.tool`. */
+  readonly timeout?: number | string;
+}
+
+/** What a handler can do besides its own work. */
+export interface TaskContext {
+  readonly taskId: string;
+  readonly agentRunId?: string;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  /** The fencing token, for receivers that are called outside of `effect`. */
+  readonly fence: number;
+  readonly idempotencyKey: string;
+  readonly traceparent?: string;
+  /** Aborts with a `TaskAborted` as reason: lost, stalled, stage-limit, cancelled, draining, lease-cap. */
+  readonly signal: AbortSignal;
+  /** The wall-clock instant (epoch milliseconds) at which this attempt's time is capped, if it is; `onCapNear` listeners are called before. */
+  readonly deadline?: number;
+  readonly ownership: Ownership;
+  /** What an earlier attempt kept with `checkpoint`. */
+  readonly checkpointed: Json | undefined;
+  /** Enters a stage, with a reason for people. Rides on the next write. */
+  stage(stage: Exclude<Stage, 'settled'>, reason: string): void;
+  /** Claims progress within the stage, such as "chunk 3 of 12". */
+  progress(reason: string): void;
+  /** Runs a tool call that changes nothing irrevocably, with a timeout of its own. */
+  call<Result>(name: string, options: CallOptions, run: (call: CallContext) => Promise<Result> | Result): Promise<Result>;
+  /** Makes one irreversible call at most once: intent, commit, read-back, receipt. See {@link EffectOptions}. */
+  effect<Committed, Found = Committed>(name: string, options: EffectOptions<Committed, Found>): Promise<VerifiedEffect<Found>>;
+  /** Keeps what the next attempt should start from. Resolves when it is stored. */
+  checkpoint(data: unknown): Promise<void>;
+  /** Passes the task on to a fresh attempt, which finds the checkpoint. Ends this one: never resolves. */
+  handOff(reason?: string): Promise<never>;
+  /** Asks for a follow-up task, sent after this one settled. Answers its id. */
+  next(task: string | Pick<TaskDefinition, 'type'>, input: unknown): string;
+  /** Calls `listener` once, when the end of this attempt's time comes near. */
+  onCapNear(listener: () => void): void;
+}
