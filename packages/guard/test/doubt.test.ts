@@ -112,6 +112,17 @@ test('I4: an absent that comes late cannot free a key that has run since', async
   expect(one.store.state.keys.map((key) => key.state)).toEqual(['in-doubt']);
 });
 
+test('I4: what a hook said before the process stood still is not used', async () => {
+  let block: () => void = () => undefined;
+  const { handle, clock, store } = await doubtful(() => {
+    block();
+    return 'absent';
+  });
+  block = () => clock.block(HOLD);
+  expect(await seen(await handle(call()))).toMatchObject({ problem: 'in-doubt' });
+  expect(store.state.keys).toHaveLength(1);
+});
+
 test('a hook that never answers is told to stop, and does not hang the request or the key', async () => {
   let told: AbortSignal | undefined;
   let calls = 0;

@@ -274,6 +274,18 @@ test('scope, fence and key come from the body where an extract hook says so, and
   expect(runs).toHaveLength(1);
 });
 
+test('an extract hook may say in bytes what the hash covers, and without a fence it covers the whole body', async () => {
+  const bytes = receiver({
+    extract: (_, body) => ({ fence: 1, key: 'k', content: new TextEncoder().encode(String((body as string[])[0])) }),
+  });
+  await bytes.handle(call({ body: '["a", 1]' }));
+  expect(await seen(await bytes.handle(call({ body: '["a", 2]' })))).toMatchObject({ replayed: true });
+  expect(await seen(await bytes.handle(call({ body: '["b", 1]' })))).toMatchObject({ problem: 'key-reused' });
+  const whole = receiver({ require: 'key', extract: () => ({ key: 'k' }) });
+  await whole.handle(call({ body: '["a", 1]' }));
+  expect(await seen(await whole.handle(call({ body: '["a", 2]' })))).toMatchObject({ problem: 'key-reused' });
+});
+
 test('an extract hook that gives a fence without saying what the hash covers is told so', async () => {
   const { handle, runs } = receiver({ extract: () => ({ fence: 1, key: 'k' }) });
   await expect(handle(call({ body: '{}' }))).rejects.toSatisfy(

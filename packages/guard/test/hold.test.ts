@@ -1,4 +1,4 @@
-import type { GuardStore } from '@leasehold/core';
+import { sleep, type GuardStore } from '@leasehold/core';
 import type { MemoryGuard } from '@leasehold/core/memory';
 import { expect, test } from 'vitest';
 import { call, HOLD, latch, receiver, seen, settled, signal, type Receiver } from './receiver.ts';
@@ -70,26 +70,74 @@ test('the hold is extended every third of it, and two extensions in a row may fa
   expect((await first).status).toBe(200);
 });
 
-test('a hold that no extension could confirm is over on time: the handler is told, and nothing runs meanwhile', async () => {
+test.for<[string, Fault[]]>([
+  ['is refused or hangs', ['refused', 'hung', 'refused', 'hung', 'refused', 'hung', 'refused', 'hung']],
+  ['hangs', ['hung', 'hung', 'hung', 'hung', 'hung']],
+])(
+  'a hold whose every extension %s is over on time: the handler is told, and nothing runs meanwhile',
+  async ([, extend]) => {
+    const gate = latch();
+    const { handle, clock, contexts, events, runs } = receiver(
+      {},
+      () => gate.promise.then(() => new Response('done')),
+      (store) => faulty(store, { extend }),
+    );
+    const first = handle(call());
+    await settled();
+    await clock.advance(HOLD - 1);
+    expect(contexts[0]).toMatchObject({ held: true, signal: { aborted: false } });
+    await clock.advance(1);
+    expect(contexts[0]).toMatchObject({ held: false, signal: { aborted: true, reason: { code: 'ownership' } } });
+    expect(events.at(-1)).toMatchObject({ name: 'guard_hold_lost', cause: 'unanswered' });
+    expect(await seen(await handle(call()))).toMatchObject({ problem: 'in-progress' });
+    gate.open();
+    expect(await seen(await first)).toMatchObject({ status: 200, body: 'done' });
+    expect(await seen(await handle(call()))).toMatchObject({ replayed: true, body: 'done' });
+    expect(runs).toHaveLength(1);
+    expect(clock.pending).toBe(0);
+  },
+);
+
+test('a hold that the store says is over is over at once', async () => {
   const gate = latch();
-  const { handle, clock, contexts, names, runs } = receiver(
+  const { handle, clock, contexts, events } = receiver(
     {},
     () => gate.promise.then(() => new Response('done')),
-    (store) => faulty(store, { extend: Array.from({ length: 50 }, (_, index) => (index % 2 ? 'hung' : 'refused')) }),
+    (store) => ({ ...store, extend: async () => false }),
+  );
+  const first = handle(call());
+  await clock.advance(HOLD / 3);
+  expect(contexts[0]).toMatchObject({ held: false, signal: { aborted: true } });
+  expect(events.at(-1)).toMatchObject({ name: 'guard_hold_lost', cause: 'refused' });
+  gate.open();
+  await first;
+  expect(clock.pending).toBe(0);
+});
+
+test('an extension counts from before it was sent, however late its answer came', async () => {
+  const gate = latch();
+  let extended = 0;
+  const { handle, clock, contexts } = receiver(
+    {},
+    () => gate.promise.then(() => new Response('done')),
+    (store) => ({
+      ...store,
+      async extend(...args) {
+        if (extended++ > 0) throw new Error('down');
+        const answer = await store.extend(...args);
+        await sleep(clock, 4_000);
+        return answer;
+      },
+    }),
   );
   const first = handle(call());
   await settled();
-  await clock.advance(HOLD - 1);
-  expect(contexts[0]).toMatchObject({ held: true, signal: { aborted: false } });
+  await clock.advance(HOLD / 3 + HOLD - 1);
+  expect(contexts[0]?.held).toBe(true);
   await clock.advance(1);
-  expect(contexts[0]).toMatchObject({ held: false, signal: { aborted: true, reason: { code: 'ownership' } } });
-  expect(names()).toContain('guard_hold_lost');
-  expect(await seen(await handle(call()))).toMatchObject({ problem: 'in-progress' });
+  expect(contexts[0]).toMatchObject({ held: false, signal: { aborted: true } });
   gate.open();
-  expect(await seen(await first)).toMatchObject({ status: 200, body: 'done' });
-  expect(await seen(await handle(call()))).toMatchObject({ replayed: true, body: 'done' });
-  expect(runs).toHaveLength(1);
-  expect(clock.pending).toBe(0);
+  await first;
 });
 
 test('a blocked process knows at once that its hold is over, before any timer fires', async () => {
@@ -234,6 +282,27 @@ test('if the key was freed meanwhile, the late response takes it, so that no oth
     replayed: true,
     body: 'ours',
   });
+});
+
+test('if the receiver’s own state said the same meanwhile, there is nothing to report', async () => {
+  let names: (() => string[]) | undefined;
+  const answer = await late(async (here) => {
+    names = here.names;
+    const same = { status: 201, headers: {}, body: new TextEncoder().encode('ours') };
+    expect(await here.store.resolve(ask, same, signal())).toBe(true);
+  });
+  expect(answer).toMatchObject({ status: 201, body: 'ours', replayed: false });
+  expect(names?.()).not.toContain('guard_contradicted');
+});
+
+test('if the key was freed, run by another and is in doubt again, the late response settles that doubt: it did happen', async () => {
+  const answer = await late(async ({ store, clock }) => {
+    await store.resolve(ask, 'free', signal());
+    const again = { ...ask, requestHash: 'x', holdMs: HOLD, retentionMs: HOLD };
+    expect(await store.begin(again, signal())).toHaveProperty('new');
+    await clock.advance(HOLD);
+  });
+  expect(answer).toMatchObject({ status: 201, body: 'ours', replayed: false });
 });
 
 test('if the key was freed and another runs, the late one does not tell a success', async () => {

@@ -61,6 +61,14 @@ test('a look without a scope means the key’s own scope', async () => {
   expect((await seen(await handle(lookup({ fence: 1, key: 'alone' })))).json).toMatchObject({ state: 'done' });
 });
 
+test('text keeps its byte order mark', async () => {
+  const { handle } = receiver({}, () => new Response('\ufeffa'));
+  await handle(call());
+  expect((await seen(await handle(lookup(look)))).json).toMatchObject({
+    response: { body: '\ufeffa', bodyEncoding: 'utf8' },
+  });
+});
+
 test('bytes that are no UTF-8 text are looked up as base64', async () => {
   const bytes = Uint8Array.of(0xff, 0, 1);
   const { handle } = receiver({}, () => new Response(bytes));
