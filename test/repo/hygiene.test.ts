@@ -69,13 +69,21 @@ test.each([
   ['f(x as unknown as any[]);', 'says any'],
   [['//', '@ts-ignore'].join(' '), 'silences the type checker'],
   [['/*', 'TODO later', '*/'].join(' '), 'leaves a reminder instead of the work'],
+  [
+    ['//', 'eslint-disable-next-line no-console'].join(' '),
+    'disables a lint rule for more than a line, or without a reason after --',
+  ],
+  [
+    ['/*', 'oxlint-disable no-console -- quiet', '*/'].join(' '),
+    'disables a lint rule for more than a line, or without a reason after --',
+  ],
   ['try { f(); } catch {}', 'swallows an error without a word'],
 ])('the check reports %s', (text, problem) => {
   expect(codeProblems({ path: 'a.ts', text })).toEqual([`a.ts:1 ${problem}`]);
 });
 
-test('the check does not mistake text, fields or an explained catch for what it looks for', () => {
+test('the check does not mistake text, fields or an explained catch or lint rule for what it looks for', () => {
   const text =
-    "const only = '.only any'; task.skip(); queue.test.only; try { f(); } catch { /* Closing twice is fine. */ }";
+    "const only = '.only any'; task.skip(); queue.test.only; try { f(); } catch { /* Closing twice is fine. */ }\n// eslint-disable-next-line no-console -- a program";
   expect(codeProblems({ path: 'a.ts', text })).toEqual([]);
 });

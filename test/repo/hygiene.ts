@@ -50,6 +50,9 @@ export function codeProblems(file: SourceFile): string[] {
   };
   for (const { value, start } of comments) {
     if (/@ts-(?:ignore|nocheck)/.test(value)) report(start, 'silences the type checker');
+    if (/(?:eslint|oxlint)-disable/.test(value) && !/-disable-(?:next-)?line .+ -- \S/.test(value)) {
+      report(start, 'disables a lint rule for more than a line, or without a reason after --');
+    }
     if (/\b(?:TODO|FIXME|XXX|HACK)\b/.test(value)) report(start, 'leaves a reminder instead of the work');
   }
   new Visitor({
