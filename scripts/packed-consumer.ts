@@ -172,7 +172,9 @@ export function checkAsConsumer(packed: readonly PackedPackage[], folder: string
     for (const { manifest: own } of packed) {
       for (const [name, path] of Object.entries(own.bin ?? {})) {
         const script = join('node_modules', own.name, path);
-        check(`${name} --help on Node ${version}`, program, [quiet, script, '--help']);
+        const { output } = check(`${name} --help on Node ${version}`, program, [quiet, script, '--help']);
+        if (/^\s+demo\b/m.test(output))
+          check(`${name} demo on Node ${version}`, program, [quiet, script, 'demo', '--json']);
       }
     }
   }

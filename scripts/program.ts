@@ -10,7 +10,7 @@ export interface Finished {
   readonly output: string;
 }
 
-/** Runs a program to its end, without a shell and without input. */
+/** Runs a program to its end, without a shell and without input; throws when it cannot start or takes more than three minutes. */
 export function run(program: string, args: readonly string[], cwd: string): Finished {
   const { status, stdout, stderr, error } = spawnSync(program, args, {
     cwd,
@@ -18,6 +18,7 @@ export function run(program: string, args: readonly string[], cwd: string): Fini
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined, NODE_OPTIONS: undefined },
     maxBuffer: 64 * 1024 * 1024,
+    timeout: 180_000,
   });
   if (error) throw error;
   return { ok: status === 0, stdout, output: `${stdout}${stderr}`.trim() };
