@@ -23,10 +23,19 @@ export const settleCases: readonly BrokerCase[] = [
     async run(harness) {
       const driver = await harness.open();
       const count = Math.min(driver.capabilities.maxBatch.handles, 10);
-      await send(driver, Array.from({ length: count }, (_, index) => message(`message ${index}`)));
+      await send(
+        driver,
+        Array.from({ length: count }, (_, index) => message(`message ${index}`)),
+      );
       const taken = await take(harness, driver, count);
-      const outcomes = await driver.complete(taken.map((delivery) => delivery.handle), never());
-      assert.deepEqual(outcomes, taken.map(() => 'done'));
+      const outcomes = await driver.complete(
+        taken.map((delivery) => delivery.handle),
+        never(),
+      );
+      assert.deepEqual(
+        outcomes,
+        taken.map(() => 'done'),
+      );
       await nothing(driver, 'once completed');
     },
   },
@@ -35,14 +44,18 @@ export const settleCases: readonly BrokerCase[] = [
     needs: ({ maxBatch }) => maxBatch.handles >= 3,
     async run(harness) {
       const driver = await harness.open();
-      await send(driver, ['a', 'b', 'c'].map((body) => message(body)));
+      await send(
+        driver,
+        ['a', 'b', 'c'].map((body) => message(body)),
+      );
       const [first, bad, last] = await take(harness, driver, 3);
       assert.ok(first && bad && last);
       const settled = await driver.complete([bad.handle], never());
       assert.deepEqual(settled, ['done']);
       const outcomes = await driver.release([first.handle, bad.handle, last.handle], 0, never());
       assert.equal(outcomes.length, 3);
-      const allowed: readonly HandleOutcome[] = driver.capabilities.staleHandle === 'silent' ? ['done', 'gone'] : ['gone'];
+      const allowed: readonly HandleOutcome[] =
+        driver.capabilities.staleHandle === 'silent' ? ['done', 'gone'] : ['gone'];
       assert.ok(allowed.includes(outcomes[1] as HandleOutcome), `the completed one: ${JSON.stringify(outcomes[1])}`);
       assert.deepEqual([outcomes[0], outcomes[2]], ['done', 'done']);
       const back = [textOf(first), textOf(last)].sort();
@@ -141,7 +154,8 @@ export const settleCases: readonly BrokerCase[] = [
   },
   {
     name: 'after its last delivery the broker moves a message to the dead-letter queue itself',
-    needs: ({ maxDeliveries, deadLetter }) => maxDeliveries !== undefined && maxDeliveries <= 20 && deadLetter !== 'none',
+    needs: ({ maxDeliveries, deadLetter }) =>
+      maxDeliveries !== undefined && maxDeliveries <= 20 && deadLetter !== 'none',
     async run(harness) {
       const driver = await harness.open();
       await send(driver, [message('poison')]);

@@ -1,17 +1,31 @@
 import assert from 'node:assert/strict';
-import type { GuardAsk, GuardStore, GuardVerdict, HoldId, StoredResponse } from '@leasehold/core';
+import type { GuardAsk, GuardStore, HoldId, StoredResponse } from '@leasehold/core';
 import type { GuardHarness } from './conformance-case.ts';
 import { never } from './waiting.ts';
 
 /** A response with this text. */
 export function response(text: string, status = 201): StoredResponse {
-  return { status, headers: { 'content-type': 'text/plain; charset=utf-8', location: '/cases/7' }, body: new TextEncoder().encode(text) };
+  return {
+    status,
+    headers: { 'content-type': 'text/plain; charset=utf-8', location: '/cases/7' },
+    body: new TextEncoder().encode(text),
+  };
 }
 
 /** A request of task `scope` with token 1 and key `k`, unless said otherwise. `token: undefined` bears no fence. */
-export function ask(harness: GuardHarness, more: Partial<Omit<GuardAsk, 'token'>> & { token?: number | undefined } = {}): GuardAsk {
+export function ask(
+  harness: GuardHarness,
+  more: Partial<Omit<GuardAsk, 'token'>> & { token?: number | undefined } = {},
+): GuardAsk {
   const { token, ...rest } = { token: 1, ...more };
-  const made = { scope: 'caller/task-1', key: 'k', requestHash: 'h1', holdMs: hold(harness), retentionMs: 1_000_000, ...rest };
+  const made = {
+    scope: 'caller/task-1',
+    key: 'k',
+    requestHash: 'h1',
+    holdMs: hold(harness),
+    retentionMs: 1_000_000,
+    ...rest,
+  };
   return token === undefined ? made : { ...made, token };
 }
 
@@ -29,7 +43,10 @@ export async function begun(store: GuardStore, request: GuardAsk): Promise<HoldI
 
 /** The verdict is the stored response, byte for byte. */
 export function replays(verdict: unknown, stored: StoredResponse): void {
-  assert.ok(typeof verdict === 'object' && verdict !== null && 'previous' in verdict, `not the stored response but ${show(verdict)}`);
+  assert.ok(
+    typeof verdict === 'object' && verdict !== null && 'previous' in verdict,
+    `not the stored response but ${show(verdict)}`,
+  );
   const found = verdict.previous as StoredResponse;
   assert.equal(found.status, stored.status);
   assert.deepEqual({ ...found.headers }, { ...stored.headers });
@@ -37,5 +54,5 @@ export function replays(verdict: unknown, stored: StoredResponse): void {
 }
 
 function show(verdict: unknown): string {
-  return JSON.stringify(verdict as GuardVerdict);
+  return JSON.stringify(verdict);
 }

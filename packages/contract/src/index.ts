@@ -1,7 +1,10 @@
-import type { BrokerCase, LedgerCase } from './conformance-case.ts';
+import type { BrokerCase, GuardCase, LedgerCase } from './conformance-case.ts';
 import { deliveryCases } from './broker-delivery-cases.ts';
 import { leaseCases } from './broker-lease-cases.ts';
 import { settleCases } from './broker-settle-cases.ts';
+import { holdCases } from './guard-hold-cases.ts';
+import { lookCases } from './guard-look-cases.ts';
+import { verdictCases } from './guard-verdict-cases.ts';
 import { ledgerLeaseCases } from './ledger-lease-cases.ts';
 import { listCases } from './ledger-list-cases.ts';
 import { writeCases } from './ledger-write-cases.ts';
@@ -17,7 +20,6 @@ export type {
   LedgerCase,
   LedgerHarness,
 } from './conformance-case.ts';
-export { guardCases } from './guard-cases.ts';
 export { runCases, type RunOptions } from './run-cases.ts';
 
 /** Every promise of a broker driver. */
@@ -25,3 +27,6 @@ export const brokerCases: readonly BrokerCase[] = [...deliveryCases, ...leaseCas
 
 /** Every promise of a ledger driver. */
 export const ledgerCases: readonly LedgerCase[] = [...writeCases, ...ledgerLeaseCases, ...listCases];
+
+/** Every promise of a guard store. */
+export const guardCases: readonly GuardCase[] = [...verdictCases, ...holdCases, ...lookCases];

@@ -13,7 +13,10 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       assert.ok(outcome.ok);
       const stamp = outcome.record.leaseExpiresAt ?? Number.NaN;
       const tolerance = driver.capabilities.clockErrorMs + (harness.advance ? 0 : 1_000);
-      assert.ok(Math.abs(stamp - (outcome.now.latest + 60_000)) <= tolerance, `stamped ${stamp - outcome.now.latest} ms ahead`);
+      assert.ok(
+        Math.abs(stamp - (outcome.now.latest + 60_000)) <= tolerance,
+        `stamped ${stamp - outcome.now.latest} ms ahead`,
+      );
     },
   },
   {
@@ -25,9 +28,17 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       const notBeyond = now.latest + 20_000;
       const two = await put(driver, after(one, {}), { ms: 60_000, notBeyond }, { version: 1, lease: 'live' });
       assert.equal(two.leaseExpiresAt, notBeyond);
-      const three = await put(driver, after(two, {}), { ms: 30_000, notBeyond: now.latest + 900_000 }, { version: 2, lease: 'live' });
+      const three = await put(
+        driver,
+        after(two, {}),
+        { ms: 30_000, notBeyond: now.latest + 900_000 },
+        { version: 2, lease: 'live' },
+      );
       const tolerance = driver.capabilities.clockErrorMs + (harness.advance ? 0 : 5_000);
-      assert.ok(Math.abs((three.leaseExpiresAt ?? 0) - now.latest - 30_000) <= tolerance, 'the earlier of the two counts');
+      assert.ok(
+        Math.abs((three.leaseExpiresAt ?? 0) - now.latest - 30_000) <= tolerance,
+        'the earlier of the two counts',
+      );
     },
   },
   {
@@ -51,7 +62,10 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       await pass(harness, 100);
       const two = await put(driver, after(one, { stage: 'commit' }), undefined, { version: 1, lease: 'live' });
       assert.equal(two.leaseExpiresAt, one.leaseExpiresAt);
-      const three = await put(driver, withExpiry(after(two, { state: 'queued' }), undefined), undefined, { version: 2, lease: 'any' });
+      const three = await put(driver, withExpiry(after(two, { state: 'queued' }), undefined), undefined, {
+        version: 2,
+        lease: 'any',
+      });
       assert.equal(three.leaseExpiresAt, undefined);
       assert.ok(!('leaseExpiresAt' in three));
     },
@@ -60,7 +74,12 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
     name: 'a stamp wins over an expiry in the record: a worker cannot choose its own',
     async run(harness) {
       const driver = await harness.open();
-      const outcome = await driver.put(claimed('greedy', { leaseExpiresAt: 9_999_999_999_999 }), { ms: 60_000 }, { version: 0 }, never());
+      const outcome = await driver.put(
+        claimed('greedy', { leaseExpiresAt: 9_999_999_999_999 }),
+        { ms: 60_000 },
+        { version: 0 },
+        never(),
+      );
       assert.ok(outcome.ok);
       assert.ok((outcome.record.leaseExpiresAt ?? Number.NaN) < outcome.now.latest + 120_000);
     },
@@ -73,9 +92,20 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       let record = await create(driver, claimed('renewed'), leaseMs);
       for (let beat = 1; beat <= 4; beat++) {
         await pass(harness, leaseMs / 3);
-        record = await put(driver, after(record, { renewalCount: beat }), { ms: leaseMs }, { version: beat, lease: 'live' });
+        record = await put(
+          driver,
+          after(record, { renewalCount: beat }),
+          { ms: leaseMs },
+          { version: beat, lease: 'live' },
+        );
       }
-      await refused(other, after(record, { fencingToken: 2 }), { ms: leaseMs }, { version: 5, lease: 'lapsed' }, record);
+      await refused(
+        other,
+        after(record, { fencingToken: 2 }),
+        { ms: leaseMs },
+        { version: 5, lease: 'lapsed' },
+        record,
+      );
     },
   },
   {
@@ -112,7 +142,12 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       const one = await put(driver, claimed('free', { state: 'queued' }), undefined, { version: 0 });
       assert.equal(one.leaseExpiresAt, undefined);
       await refused(driver, after(one, {}), { ms: 60_000 }, { version: 1, lease: 'live' }, one);
-      await put(driver, after(one, { state: 'running', fencingToken: 2 }), { ms: 60_000 }, { version: 1, lease: 'lapsed' });
+      await put(
+        driver,
+        after(one, { state: 'running', fencingToken: 2 }),
+        { ms: 60_000 },
+        { version: 1, lease: 'lapsed' },
+      );
     },
   },
   {
@@ -136,7 +171,10 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       const second = (await other.get('any', never())).now;
       const tolerance = driver.capabilities.clockErrorMs + (harness.advance ? 1 : 3_000);
       const moved = second.latest - first.latest;
-      assert.ok(moved >= 1_500 - driver.capabilities.clockErrorMs - 1 && moved <= 1_500 + tolerance, `moved by ${moved} ms`);
+      assert.ok(
+        moved >= 1_500 - driver.capabilities.clockErrorMs - 1 && moved <= 1_500 + tolerance,
+        `moved by ${moved} ms`,
+      );
     },
   },
 ];

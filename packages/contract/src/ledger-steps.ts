@@ -40,6 +40,56 @@ export function claimed(taskId: string, more: Partial<TaskRecord> = {}): TaskRec
   };
 }
 
+/** A record with every field there is, but the expiry. */
+export function everyField(): TaskRecord {
+  return claimed('whole', {
+    agentRunId: 'run-1',
+    stage: 'verify',
+    renewalReason: 'waiting for the answer of crm',
+    renewalCount: 3,
+    heartbeatAt: 1_700_000_000_123,
+    effects: {
+      create: {
+        key: 'k',
+        status: 'verified',
+        token: 1,
+        system: 'crm',
+        targetId: 't',
+        requestHash: 'b'.repeat(64),
+        externalId: 'case-7',
+        externalStatus: 'open',
+        lookUrl: 'https://crm.example/look',
+        intendedAt: 1,
+        committedAt: 2,
+        verifiedAt: 3,
+      },
+    },
+    settlementReceipt: {
+      taskId: 'whole',
+      stage: 'settled',
+      externalSystem: 'crm',
+      externalId: 'case-7',
+      status: 'open',
+      idempotencyKey: 'k',
+      verifiedAt: 3,
+      token: 1,
+    },
+    result: { inline: { caseId: 'case-7', list: [1, 'two', null, { three: 3 }] } },
+    checkpoint: { sha256: 'c'.repeat(64), bytes: 9_000, ref: 's3://x/y' },
+    next: [{ taskId: 'whole:next:0', type: 'notify', idempotencyKey: 'n', input: { to: 'somebody' } }],
+    parked: { omitted: 'too large' },
+    lastError: { errorClass: 'retryable', code: 'timeout', message: 'the model did not answer' },
+    closing: { to: 'cancelled', reason: 'asked', errorClass: 'cancelled' },
+    cancelRequested: true,
+    deadLetterSent: false,
+    deadlineAt: 1_700_000_100_000,
+    retryAt: 1_700_000_050_000,
+    traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
+    expiresAt: 1_702_592_000_000,
+    extra: { from_the_future: { a: [1] } },
+  });
+}
+
 /** The next write of `record`: version + 1 and what changed. */
 export function after(record: TaskRecord, change: Partial<TaskRecord>): TaskRecord {
   return { ...record, version: record.version + 1, opId: `op ${record.version + 1} of ${record.taskId}`, ...change };
@@ -108,7 +158,9 @@ export async function invalid(
 
 /** A lease that can be waited out: no shorter than the store can keep apart, its clock error included. */
 export function shortLease(harness: LedgerHarness, driver: LedgerDriver): number {
-  return Math.max(driver.capabilities.minLeaseMs, harness.advance ? 10_000 : 1_000) + 2 * driver.capabilities.clockErrorMs;
+  return (
+    Math.max(driver.capabilities.minLeaseMs, harness.advance ? 10_000 : 1_000) + 2 * driver.capabilities.clockErrorMs
+  );
 }
 
 /** Every page of a query, and the ids on them in order. */
@@ -127,8 +179,37 @@ export async function listed(driver: LedgerDriver, query: Omit<LedgerQuery, 'cur
 
 /** Names that stores, languages and query builders trip over. */
 export const AWKWARD_NAMES: readonly string[] = [
-  ...['ttl', 'owner', 'lease', 'size', 'value', 'key', 'order', 'select', 'a.b', '#n', ':v', '$set', "o'clock", '"q"', 'a b'],
-  ...['__proto__', 'constructor', 'hasOwnProperty', 'toString', 'length', 'état', '中文', '😀', 'e\u0301', '\u00e9', '100%', '[0]'],
+  ...[
+    'ttl',
+    'owner',
+    'lease',
+    'size',
+    'value',
+    'key',
+    'order',
+    'select',
+    'a.b',
+    '#n',
+    ':v',
+    '$set',
+    "o'clock",
+    '"q"',
+    'a b',
+  ],
+  ...[
+    '__proto__',
+    'constructor',
+    'hasOwnProperty',
+    'toString',
+    'length',
+    'état',
+    '中文',
+    '😀',
+    'e\u0301',
+    '\u00e9',
+    '100%',
+    '[0]',
+  ],
 ];
 
 /** An object whose own fields bear the awkward names. */

@@ -1,7 +1,20 @@
 import assert from 'node:assert/strict';
-import type { EffectRecord, Json, TaskRecord } from '@leasehold/core';
+import type { EffectRecord, Json } from '@leasehold/core';
 import type { LedgerCase } from './conformance-case.ts';
-import { after, awkward, AWKWARD_NAMES, claimed, create, invalid, put, read, refused, same, withExpiry } from './ledger-steps.ts';
+import {
+  after,
+  awkward,
+  AWKWARD_NAMES,
+  claimed,
+  create,
+  everyField,
+  invalid,
+  put,
+  read,
+  refused,
+  same,
+  withExpiry,
+} from './ledger-steps.ts';
 import { attempt, never } from './waiting.ts';
 
 const LEASE_MS = 60_000;
@@ -27,7 +40,10 @@ export const writeCases: readonly LedgerCase[] = [
       const { record, now } = await driver.get('nobody', never());
       assert.equal(record, undefined);
       assert.ok(now.earliest <= now.latest, 'the time of an answer is an interval');
-      assert.ok(now.latest - now.earliest <= driver.capabilities.clockErrorMs, `an interval of ${now.latest - now.earliest} ms`);
+      assert.ok(
+        now.latest - now.earliest <= driver.capabilities.clockErrorMs,
+        `an interval of ${now.latest - now.earliest} ms`,
+      );
     },
   },
   {
@@ -37,12 +53,18 @@ export const writeCases: readonly LedgerCase[] = [
       const outcomes = await Promise.all(
         Array.from({ length: 50 }, (_, index) => {
           const driver = drivers[index % 2] as (typeof drivers)[0];
-          return driver.put(claimed('raced', { opId: `op ${index}`, leaseOwner: `owner ${index}` }), { ms: LEASE_MS }, { version: 0 }, never());
+          return driver.put(
+            claimed('raced', { opId: `op ${index}`, leaseOwner: `owner ${index}` }),
+            { ms: LEASE_MS },
+            { version: 0 },
+            never(),
+          );
         }),
       );
       const won = outcomes.flatMap((outcome) => (outcome.ok ? [outcome.record] : []));
       assert.equal(won.length, 1, `${won.length} claims of one task were accepted`);
-      for (const outcome of outcomes) if (!outcome.ok) same(outcome.current, won[0], 'a refusal carries the winner’s record');
+      for (const outcome of outcomes)
+        if (!outcome.ok) same(outcome.current, won[0], 'a refusal carries the winner’s record');
       same(await read(drivers[1] as (typeof drivers)[0], 'raced'), won[0], 'the winner’s record is what stays');
     },
   },
@@ -68,7 +90,13 @@ export const writeCases: readonly LedgerCase[] = [
     name: 'a write that expects another version, or no record, or a record where there is none, is refused and changes nothing',
     async run(harness) {
       const driver = await harness.open();
-      await refused(driver, claimed('absent', { version: 2 }), { ms: LEASE_MS }, { version: 1, lease: 'any' }, undefined);
+      await refused(
+        driver,
+        claimed('absent', { version: 2 }),
+        { ms: LEASE_MS },
+        { version: 1, lease: 'any' },
+        undefined,
+      );
       const one = await create(driver, claimed('present'), LEASE_MS);
       await refused(driver, claimed('present', { opId: 'second claim' }), { ms: LEASE_MS }, { version: 0 }, one);
       const two = await put(driver, after(one, { stage: 'commit' }), undefined, { version: 1, lease: 'any' });
@@ -105,7 +133,12 @@ export const writeCases: readonly LedgerCase[] = [
     name: 'fields that this version does not know are kept under their own names',
     async run(harness) {
       const driver = await harness.open();
-      const extra: Record<string, Json> = awkward((name) => ({ of: name, list: [1, null, 'x', { deep: true }], zero: 0, no: false }));
+      const extra: Record<string, Json> = awkward((name) => ({
+        of: name,
+        list: [1, null, 'x', { deep: true }],
+        zero: 0,
+        no: false,
+      }));
       const one = await create(driver, claimed('newer', { extra }), LEASE_MS);
       same(one.extra, extra, 'as answered');
       const two = await put(driver, after(one, { stage: 'verify' }), undefined, { version: 1, lease: 'any' });
@@ -117,10 +150,13 @@ export const writeCases: readonly LedgerCase[] = [
     name: 'field case 45: effects may bear any name, those that stores reserve included',
     async run(harness) {
       const driver = await harness.open();
-      const effects = awkward((name) => ({ key: `key of ${name}`, status: 'intended', token: 1, system: 'crm', intendedAt: 1 })) as unknown as Record<
-        string,
-        EffectRecord
-      >;
+      const effects = awkward((name) => ({
+        key: `key of ${name}`,
+        status: 'intended',
+        token: 1,
+        system: 'crm',
+        intendedAt: 1,
+      })) as unknown as Record<string, EffectRecord>;
       await create(driver, claimed('named', { effects }), LEASE_MS);
       const found = await read(driver, 'named');
       same(found?.effects, effects, 'as read');
@@ -131,7 +167,20 @@ export const writeCases: readonly LedgerCase[] = [
     name: 'task ids are told apart by every character',
     async run(harness) {
       const driver = await harness.open();
-      const ids = [...AWKWARD_NAMES, 'a/b', 'A/B', 'a/B', 'a', 'a%2Fb', 'a_b', 'a-b', '%', '_', 'x'.repeat(200), `${'x'.repeat(199)}y`];
+      const ids = [
+        ...AWKWARD_NAMES,
+        'a/b',
+        'A/B',
+        'a/B',
+        'a',
+        'a%2Fb',
+        'a_b',
+        'a-b',
+        '%',
+        '_',
+        'x'.repeat(200),
+        `${'x'.repeat(199)}y`,
+      ];
       for (const id of ids) await create(driver, claimed(id), LEASE_MS);
       for (const id of ids) {
         const found = await read(driver, id);
@@ -160,9 +209,23 @@ export const writeCases: readonly LedgerCase[] = [
       const limit = driver.capabilities.maxRecordBytes;
       await invalid(driver, claimed('large', { result: { inline: 'x'.repeat(limit) } }), { version: 0 }, undefined);
       // Half the limit in characters, one and a half times in bytes.
-      await invalid(driver, claimed('wide', { result: { inline: '中'.repeat(Math.ceil(limit / 2)) } }), { version: 0 }, undefined);
-      const fits = await create(driver, claimed('fits', { result: { inline: 'x'.repeat(Math.floor(limit * 0.8) - 2_000) } }), LEASE_MS);
-      await invalid(driver, after(fits, { checkpoint: { inline: 'y'.repeat(limit) } }), { version: 1, lease: 'any' }, fits);
+      await invalid(
+        driver,
+        claimed('wide', { result: { inline: '中'.repeat(Math.ceil(limit / 2)) } }),
+        { version: 0 },
+        undefined,
+      );
+      const fits = await create(
+        driver,
+        claimed('fits', { result: { inline: 'x'.repeat(Math.floor(limit * 0.8) - 2_000) } }),
+        LEASE_MS,
+      );
+      await invalid(
+        driver,
+        after(fits, { checkpoint: { inline: 'y'.repeat(limit) } }),
+        { version: 1, lease: 'any' },
+        fits,
+      );
     },
   },
   {
@@ -182,7 +245,9 @@ export const writeCases: readonly LedgerCase[] = [
     name: 'a write whose signal is aborted beforehand is never applied',
     async run(harness) {
       const driver = await harness.open();
-      const outcome = await attempt(driver.put(claimed('given up'), { ms: LEASE_MS }, { version: 0 }, AbortSignal.abort(new Error('stop'))));
+      const outcome = await attempt(
+        driver.put(claimed('given up'), { ms: LEASE_MS }, { version: 0 }, AbortSignal.abort(new Error('stop'))),
+      );
       assert.ok('error' in outcome, 'an aborted write was answered');
       assert.equal(await read(driver, 'given up'), undefined);
     },
@@ -202,60 +267,18 @@ export const writeCases: readonly LedgerCase[] = [
     name: 'classify gives a known code for anything, and never throws',
     async run(harness) {
       const driver = await harness.open();
-      for (const error of [undefined, null, 'text', 7, {}, new Error('x'), Object.assign(new Error('y'), { code: 'Z', name: 'Q' })]) {
-        assert.ok(CODES.includes(driver.classify(error)), `classify(${String(error)})`);
+      for (const error of [
+        undefined,
+        null,
+        'text',
+        7,
+        {},
+        new Error('x'),
+        Object.assign(new Error('y'), { code: 'Z', name: 'Q' }),
+      ]) {
+        assert.ok(CODES.includes(driver.classify(error)), `classify gave ${driver.classify(error)}`);
       }
       assert.equal(driver.classify(new Error('never seen before')), 'unknown');
     },
   },
 ];
-
-/** A record with every field there is, but the expiry. */
-function everyField(): TaskRecord {
-  return claimed('whole', {
-    agentRunId: 'run-1',
-    stage: 'verify',
-    renewalReason: 'waiting for the answer of crm',
-    renewalCount: 3,
-    heartbeatAt: 1_700_000_000_123,
-    effects: {
-      create: {
-        key: 'k',
-        status: 'verified',
-        token: 1,
-        system: 'crm',
-        targetId: 't',
-        requestHash: 'b'.repeat(64),
-        externalId: 'case-7',
-        externalStatus: 'open',
-        lookUrl: 'https://crm.example/look',
-        intendedAt: 1,
-        committedAt: 2,
-        verifiedAt: 3,
-      },
-    },
-    settlementReceipt: {
-      taskId: 'whole',
-      stage: 'settled',
-      externalSystem: 'crm',
-      externalId: 'case-7',
-      status: 'open',
-      idempotencyKey: 'k',
-      verifiedAt: 3,
-      token: 1,
-    },
-    result: { inline: { caseId: 'case-7', list: [1, 'two', null, { three: 3 }] } },
-    checkpoint: { sha256: 'c'.repeat(64), bytes: 9_000, ref: 's3://x/y' },
-    next: [{ taskId: 'whole:next:0', type: 'notify', idempotencyKey: 'n', input: { to: 'somebody' } }],
-    parked: { omitted: 'too large' },
-    lastError: { errorClass: 'retryable', code: 'timeout', message: 'the model did not answer' },
-    closing: { to: 'cancelled', reason: 'asked', errorClass: 'cancelled' },
-    cancelRequested: true,
-    deadLetterSent: false,
-    deadlineAt: 1_700_000_100_000,
-    retryAt: 1_700_000_050_000,
-    traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
-    expiresAt: 1_702_592_000_000,
-    extra: { from_the_future: { a: [1] } },
-  });
-}

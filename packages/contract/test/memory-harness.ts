@@ -15,7 +15,10 @@ import type { BrokerHarness, CaseHarness, GuardHarness, LedgerHarness } from '@l
 export type Around<Driver> = (driver: Driver, clock: Clock) => Driver;
 
 /** Drivers that share one store; under a virtual clock unless `clock` is a real one. */
-function harness<Driver extends { close(): Promise<void> }>(make: (clock: Clock) => Driver, real?: Clock): CaseHarness<Driver> {
+function harness<Driver extends { close(): Promise<void> }>(
+  make: (clock: Clock) => Driver,
+  real?: Clock,
+): CaseHarness<Driver> {
   const moved = virtualClock();
   const clock = real ?? moved;
   const opened: Driver[] = [];
@@ -34,13 +37,21 @@ function harness<Driver extends { close(): Promise<void> }>(make: (clock: Clock)
 
 const asIs = <Driver>(driver: Driver): Driver => driver;
 
-export function brokerHarness(options: MemoryBrokerOptions, around: Around<BrokerDriver> = asIs, real?: Clock): BrokerHarness {
+export function brokerHarness(
+  options: MemoryBrokerOptions,
+  around: Around<BrokerDriver> = asIs,
+  real?: Clock,
+): BrokerHarness {
   const queue = memoryQueue();
-  const base = harness<BrokerDriver>((clock) => around(memoryBroker({ ...options, queue, clock }) as BrokerDriver, clock), real);
+  const base = harness<BrokerDriver>((clock) => around(memoryBroker({ ...options, queue, clock }), clock), real);
   return { ...base, deadLetters: async () => queue.deadLetters };
 }
 
-export function ledgerHarness(options: MemoryLedgerOptions, around: Around<LedgerDriver> = asIs, real?: Clock): LedgerHarness {
+export function ledgerHarness(
+  options: MemoryLedgerOptions,
+  around: Around<LedgerDriver> = asIs,
+  real?: Clock,
+): LedgerHarness {
   const table = memoryTable();
   return harness<LedgerDriver>((clock) => around(memoryLedger({ ...options, table, clock }), clock), real);
 }

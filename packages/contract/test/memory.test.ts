@@ -12,7 +12,10 @@ for (const [name, options] of Object.entries(QUEUES)) {
     runCases(brokerCases, () => brokerHarness(options), { test, capabilities });
   });
   describe(`memoryBroker: ${name}, behind a wrapper without faults`, () => {
-    runCases(brokerCases, () => brokerHarness(options, (inner, clock) => faultyBroker(inner, faultPlan(), clock)), { test, capabilities });
+    runCases(brokerCases, () => brokerHarness(options, (inner, clock) => faultyBroker(inner, faultPlan(), clock)), {
+      test,
+      capabilities,
+    });
   });
 }
 
@@ -38,7 +41,10 @@ describe('memoryGuard, behind a wrapper without faults', () => {
 
 test('every case applies to one of the queues at least, and names are unique', () => {
   const applying = Object.values(QUEUES).flatMap((options) =>
-    runCases(brokerCases, () => brokerHarness(options), { test: () => undefined, capabilities: memoryBroker(options).capabilities }),
+    runCases(brokerCases, () => brokerHarness(options), {
+      test: () => undefined,
+      capabilities: memoryBroker(options).capabilities,
+    }),
   );
   expect(new Set(applying)).toEqual(new Set(brokerCases.map(({ name }) => name)));
   for (const cases of [brokerCases, ledgerCases, guardCases]) {

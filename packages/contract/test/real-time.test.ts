@@ -9,11 +9,22 @@ test('every case passes in real time too, on the shortest lease', async () => {
   const clock = systemClock();
   const runs: Promise<string | undefined>[] = [];
   const start = (name: string, run: () => Promise<void>): void => {
-    runs.push(run().then(() => undefined, (error: unknown) => `${name}: ${String(error)}`));
+    runs.push(
+      run().then(
+        () => undefined,
+        (error: unknown) => `${name}: ${String(error)}`,
+      ),
+    );
   };
   const options = { test: start };
-  runCases(brokerCases, () => brokerHarness({}, undefined, clock), { ...options, capabilities: memoryBroker().capabilities });
-  runCases(ledgerCases, () => ledgerHarness({}, undefined, clock), { ...options, capabilities: memoryLedger().capabilities });
+  runCases(brokerCases, () => brokerHarness({}, undefined, clock), {
+    ...options,
+    capabilities: memoryBroker().capabilities,
+  });
+  runCases(ledgerCases, () => ledgerHarness({}, undefined, clock), {
+    ...options,
+    capabilities: memoryLedger().capabilities,
+  });
   runCases(guardCases, () => guardHarness(undefined, clock), { ...options, capabilities: undefined });
   expect(runs.length).toBeGreaterThan(80);
   expect((await Promise.all(runs)).filter((failure) => failure !== undefined)).toEqual([]);

@@ -1,6 +1,12 @@
 export { memoryBroker, type MemoryBroker, type MemoryBrokerOptions } from './memory-broker.ts';
 export { memoryQueue, type MemoryDeadLetter, type MemoryMessage, type MemoryQueue } from './memory-queue.ts';
-export { memoryLedger, memoryTable, type MemoryLedger, type MemoryLedgerOptions, type MemoryTable } from './memory-ledger.ts';
+export {
+  memoryLedger,
+  memoryTable,
+  type MemoryLedger,
+  type MemoryLedgerOptions,
+  type MemoryTable,
+} from './memory-ledger.ts';
 export {
   memoryGuard,
   memoryGuardState,

@@ -51,7 +51,11 @@ export function memoryBroker(options: MemoryBrokerOptions = {}): MemoryBroker {
   const capabilities: BrokerCapabilities = { ...DEFAULTS, ...chosen };
   if (capabilities.maxDeliveries !== undefined) {
     if (capabilities.deadLetter === 'none') {
-      throw badOption('maxDeliveries', capabilities.maxDeliveries, "without a dead-letter queue nothing may be dropped; choose deadLetter 'native'.");
+      throw badOption(
+        'maxDeliveries',
+        capabilities.maxDeliveries,
+        "without a dead-letter queue nothing may be dropped; choose deadLetter 'native'.",
+      );
     }
     queue.limitDeliveries(capabilities.maxDeliveries);
   }
@@ -157,6 +161,9 @@ function checkCount(field: string, count: number, most: number): void {
 
 function checkLease(leaseMs: number, { leaseMs: limits }: BrokerCapabilities): void {
   if (!(leaseMs >= limits.min && leaseMs <= limits.max && leaseMs % limits.step === 0)) {
-    throw badRequest('leaseMs', `is ${leaseMs}: this queue grants ${limits.min} to ${limits.max} in steps of ${limits.step}.`);
+    throw badRequest(
+      'leaseMs',
+      `is ${leaseMs}: this queue grants ${limits.min} to ${limits.max} in steps of ${limits.step}.`,
+    );
   }
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { GuardStore, HoldId, LookVerdict, StoredResponse } from '../driver.ts';
 import type { Clock } from '../clock.ts';
 import { badOption } from '../errors.ts';
@@ -72,9 +73,9 @@ class GuardState implements MemoryGuardState {
   }
 
   scope(name: string): Scope {
-    const known = this.scopes.get(name) ?? { keys: new Map<string, Entry>() };
-    this.scopes.set(name, known);
-    return known;
+    const scope = this.scopes.get(name) ?? { keys: new Map<string, Entry>() };
+    this.scopes.set(name, scope);
+    return scope;
   }
 
   /** What is known of a key; a response past its retention is not. */
@@ -198,6 +199,5 @@ function copy(response: StoredResponse): StoredResponse {
 }
 
 function isSame(one: StoredResponse, other: StoredResponse): boolean {
-  const flat = ({ status, headers, body }: StoredResponse): string => JSON.stringify([status, Object.entries(headers).sort(), [...body]]);
-  return flat(one) === flat(other);
+  return isDeepStrictEqual(copy(one), copy(other));
 }

@@ -141,7 +141,11 @@ function toRow(record: TaskRecord, maxBytes: number): string {
   try {
     parse(row);
   } catch (cause) {
-    throw new LeaseholdError('bad-request', `Nothing was written, since no reader could use it. ${(cause as Error).message}`, { cause });
+    throw new LeaseholdError(
+      'bad-request',
+      `Nothing was written, since no reader could use it. ${(cause as Error).message}`,
+      { cause },
+    );
   }
   return row;
 }
@@ -174,7 +178,10 @@ function fromCursor(cursor: string): Place {
     const [updatedAt, taskId] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as readonly [unknown, unknown];
     if (typeof updatedAt === 'number' && typeof taskId === 'string') return { updatedAt, taskId };
   } catch (cause) {
-    throw new LeaseholdError('bad-request', 'cursor is none that this ledger gave; start again without one.', { field: 'cursor', cause });
+    throw new LeaseholdError('bad-request', 'cursor is none that this ledger gave; start again without one.', {
+      field: 'cursor',
+      cause,
+    });
   }
   throw badRequest('cursor', 'is none that this ledger gave; start again without one.');
 }

@@ -90,7 +90,11 @@ export class QueueState implements MemoryQueue {
   get deadLetters(): readonly MemoryDeadLetter[] {
     this.#settle();
     return this.deadLetterQueue.messages.map((message) => {
-      const { [DEAD_LETTER_REASON]: reason = '', [DEAD_LETTER_DESCRIPTION]: description = '', ...attributes } = message.attributes;
+      const {
+        [DEAD_LETTER_REASON]: reason = '',
+        [DEAD_LETTER_DESCRIPTION]: description = '',
+        ...attributes
+      } = message.attributes;
       return { ...message, attributes, reason, description };
     });
   }
@@ -245,7 +249,11 @@ export class QueueState implements MemoryQueue {
   #handBack(stored: Stored): void {
     this.#letGo(stored);
     if (stored.deliveries < this.#maxDeliveries) return;
-    this.#bury(stored, { reason: 'max-deliveries', description: `Delivered ${stored.deliveries} times.`, attributes: {} });
+    this.#bury(stored, {
+      reason: 'max-deliveries',
+      description: `Delivered ${stored.deliveries} times.`,
+      attributes: {},
+    });
   }
 
   #letGo(stored: Stored): void {
@@ -271,7 +279,12 @@ export class QueueState implements MemoryQueue {
     this.#messages.delete(messageId);
   }
 
-  #add(body: Uint8Array, attributes: Readonly<Record<string, string>>, groupId: string | undefined, delayMs: number): Stored {
+  #add(
+    body: Uint8Array,
+    attributes: Readonly<Record<string, string>>,
+    groupId: string | undefined,
+    delayMs: number,
+  ): Stored {
     const now = this.clock().now();
     const stored: Stored = {
       messageId: `${this.#name}-${++this.#sequence}`,

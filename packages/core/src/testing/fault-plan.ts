@@ -8,7 +8,9 @@ export type MethodOf<Driver> = {
   string;
 
 /** What a method of a driver is called with, the signal included. */
-export type ArgsOf<Driver, Method extends keyof Driver> = Parameters<Extract<Driver[Method], (...args: never[]) => unknown>>;
+export type ArgsOf<Driver, Method extends keyof Driver> = Parameters<
+  Extract<Driver[Method], (...args: never[]) => unknown>
+>;
 
 /** An error that a fault made up. A wrapped driver classifies it as `code`. */
 export class InjectedError extends Error {
@@ -87,7 +89,11 @@ export interface PlannedFault {
  * faults.on('complete', dropAnswer(), { nth: 3 });
  */
 export interface FaultPlan<Driver> {
-  on<Method extends MethodOf<Driver>>(method: Method, fault: Fault, when?: FaultWhen<ArgsOf<Driver, Method>>): PlannedFault;
+  on<Method extends MethodOf<Driver>>(
+    method: Method,
+    fault: Fault,
+    when?: FaultWhen<ArgsOf<Driver, Method>>,
+  ): PlannedFault;
   /** Every call so far, oldest first. */
   readonly calls: readonly LoggedCall[];
   /** The calls of one method. */
@@ -179,28 +185,31 @@ export function withFaults<Driver extends object>(
   if (!(plan instanceof Plan)) throw new TypeError('faults: pass what faultPlan() gave.');
   const driver = inner as Readonly<Record<string, ((...args: readonly unknown[]) => Promise<unknown>) | undefined>>;
   const direct = async (method: string, args: readonly unknown[]): Promise<unknown> => driver[method]?.(...args);
-  const wrapped = (method: string) => async (...all: readonly unknown[]) => {
-    const signal = all.findLast((arg) => arg instanceof AbortSignal);
-    const args = all.filter((arg) => arg !== signal);
-    const fault = plan.choose(method, all);
-    const entry: Entry = { method, args, at: clock.monotonic(), faulty: fault !== undefined };
-    plan.calls.push(entry);
-    const call: FaultCall = {
-      method,
-      args,
-      signal: signal ?? new AbortController().signal,
-      clock,
-      apply: (given = args, other = signal) => direct(method, other ? [...given, other] : given),
-      other: (name, given) => direct(name, [...given, new AbortController().signal]),
-      later: (afterMs, work) => {
-        clock.timer(afterMs, () => void ending(work()).then((ended) => (entry.late = ended)));
-      },
+  const wrapped =
+    (method: string) =>
+    async (...all: readonly unknown[]) => {
+      const signal = all.findLast((arg) => arg instanceof AbortSignal);
+      const args = all.filter((arg) => arg !== signal);
+      const fault = plan.choose(method, all);
+      const entry: Entry = { method, args, at: clock.monotonic(), faulty: fault !== undefined };
+      plan.calls.push(entry);
+      const call: FaultCall = {
+        method,
+        args,
+        signal: signal ?? new AbortController().signal,
+        clock,
+        apply: (given = args, other = signal) => direct(method, other ? [...given, other] : given),
+        other: (name, given) => direct(name, [...given, new AbortController().signal]),
+        later: (afterMs, work) => {
+          clock.timer(afterMs, () => void ending(work()).then((ended) => (entry.late = ended)));
+        },
+      };
+      entry.ended = await ending(fault ? fault(call) : call.apply());
+      if ('error' in entry.ended) throw entry.ended.error;
+      return entry.ended.value;
     };
-    entry.ended = await ending(fault ? fault(call) : call.apply());
-    if ('error' in entry.ended) throw entry.ended.error;
-    return entry.ended.value;
-  };
-  const own = new Map(methods.filter((method) => driver[method]).map((method) => [method as string, wrapped(method)]));
+  const own = new Map<PropertyKey, unknown>();
+  for (const method of methods) if (driver[method]) own.set(method, wrapped(method));
   const classify = driver['classify'] as unknown as ((error: unknown) => BrokerErrorCode) | undefined;
   return new Proxy({} as Driver, {
     has: (_, property) => property in inner,
@@ -208,7 +217,7 @@ export function withFaults<Driver extends object>(
       if (property === 'classify' && classify) {
         return (error: unknown) => (error instanceof InjectedError ? error.code : classify.call(inner, error));
       }
-      return own.get(property as string) ?? (Reflect.get(inner, property, inner) as unknown);
+      return own.get(property) ?? (Reflect.get(inner, property, inner) as unknown);
     },
   });
 }

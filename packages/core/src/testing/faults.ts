@@ -64,7 +64,10 @@ export function applyLater(afterMs: number, tell: 'now' | 'on-abort' = 'now'): F
 }
 
 /** The call succeeds, but the entries that `which` accepts (default all) fail with `code` and are not applied. */
-export function failEntries(code: BrokerErrorCode, which: (index: number, entry: unknown) => boolean = () => true): Fault {
+export function failEntries(
+  code: BrokerErrorCode,
+  which: (index: number, entry: unknown) => boolean = () => true,
+): Fault {
   return async (call) => {
     const [entries, ...rest] = call.args as [readonly unknown[], ...unknown[]];
     const fails = entries.map((entry, index) => which(index, entry));

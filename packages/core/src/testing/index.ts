@@ -32,7 +32,12 @@ export {
 
 /** A broker that behaves as `inner` but for the faults planned; without any it only logs. Delays pass on `clock`. */
 export function faultyBroker(inner: BrokerDriver, faults: FaultPlan<BrokerDriver>, clock: Clock): BrokerDriver {
-  return withFaults(inner, ['open', 'send', 'receive', 'extend', 'complete', 'release', 'reject', 'close'], faults, clock);
+  return withFaults(
+    inner,
+    ['open', 'send', 'receive', 'extend', 'complete', 'release', 'reject', 'close'],
+    faults,
+    clock,
+  );
 }
 
 /** A ledger that behaves as `inner` but for the faults planned; without any it only logs. Delays pass on `clock`. */
