@@ -18,9 +18,10 @@ export function decide(record: TaskRecord | undefined, event: TaskEvent, now: St
   switch (event.type) {
     case 'answer': {
       if (record.state !== 'waiting_human') return refuse('nothing-to-do', `the task is ${record.state}, not waiting for a person`);
-      if (event.approve) return decision(record, event.opId, now, { state: 'queued', parked: undefined, retryAt: undefined }, 'any');
+      // The envelope stays until the next claim: whoever was to send it again may die in between.
+      if (event.approve) return decision(record, event.opId, now, { state: 'queued', retryAt: undefined }, 'any');
       const error = { errorClass: 'rejected', code: 'rejected-by-human', message: event.reason };
-      return decision(record, event.opId, now, { effects: inDoubt(record.effects), ...deadLettered(error, event.retentionMs, now) }, 'any');
+      return decision(record, event.opId, now, { effects: inDoubt(record.effects), ...buried(record, error, event.retentionMs, now) }, 'any');
     }
     case 'reopen':
       if (record.state !== 'dead_lettered') return refuse('nothing-to-do', `the task is ${record.state}, not dead-lettered`);
@@ -30,7 +31,7 @@ export function decide(record: TaskRecord | undefined, event: TaskEvent, now: St
       if (record.state === 'running' && !isLapsed(record, now)) return busy(record, now);
       if (openEffects(record).length > 0) return effectOpen(record);
       const error = { errorClass: 'swept', code: 'swept', message: event.reason };
-      return decision(record, event.opId, now, deadLettered(error, event.retentionMs, now), record.state === 'running' ? 'lapsed' : 'any');
+      return decision(record, event.opId, now, buried(record, error, event.retentionMs, now), record.state === 'running' ? 'lapsed' : 'any');
     }
     case 'follow-ups-sent':
       if (record.state !== 'settled' || !record.next) return refuse('nothing-to-do', 'the task has no follow-ups to send');
@@ -67,7 +68,6 @@ function create(event: ClaimEvent, now: StoreTime): Decision | Refusal {
     payloadHash: event.payloadHash,
     ...(event.agentRunId !== undefined && { agentRunId: event.agentRunId }),
     ...(event.traceId !== undefined && { traceId: event.traceId }),
-    ...(event.deadlineMs !== undefined && { deadlineAt: now.latest + event.deadlineMs }),
   };
   return grant(first, event, now, { version: 0 });
 }
@@ -83,12 +83,10 @@ function claim(record: TaskRecord, event: ClaimEvent, now: StoreTime): Decision 
       return refuse('cancelled', 'the task was cancelled');
     case 'waiting_human':
       return refuse('waiting-human', 'the task waits for a person');
-    case 'dead_lettered': {
+    case 'dead_lettered':
       // Only the message that was dead-lettered last bears the current token: its return is a redrive.
       if (event.carriedToken !== record.fencingToken) return refuse('dead-lettered', 'the task was dead-lettered');
-      const deadlineAt = event.deadlineMs === undefined ? undefined : now.latest + event.deadlineMs;
-      return grant(changed(record, { ...REOPENED, deadlineAt }), event, now, { version: record.version, lease: 'any' });
-    }
+      return grant(changed(record, REOPENED), event, now, { version: record.version, lease: 'any' });
     case 'queued':
       if (record.retryAt !== undefined && record.retryAt > now.earliest) {
         return { ...refuse('not-yet', 'the task is to be retried later'), waitMs: record.retryAt - now.earliest };
@@ -106,12 +104,13 @@ function claim(record: TaskRecord, event: ClaimEvent, now: StoreTime): Decision 
 /** A claim is where attempts, deadline and cancellation are examined: an owner that died never got to. */
 function grant(record: TaskRecord, event: ClaimEvent, now: StoreTime, expect: PutExpectation): Decision {
   const open = openEffects(record).length > 0;
-  const chosen = record.closing ?? wayOut(record, event, now);
   // What exists outside cannot be cancelled any more: the task goes on to its settling.
-  const closing = chosen?.to === 'cancelled' && !open && hasVerified(record) ? undefined : chosen;
+  const begun = record.closing?.to === 'cancelled' && !open && hasVerified(record) ? undefined : record.closing;
+  const closing = begun ?? wayOut(record, event, now);
   const written = { version: record.version + 1, opId: event.opId, updatedAt: now.latest };
   if (closing && !open) {
-    const end = (closing.to === 'cancelled' ? cancelled : deadLettered)(toError(closing), event.retentionMs, now);
+    const error = toError(closing);
+    const end = closing.to === 'cancelled' ? cancelled(error, event.retentionMs, now) : buried(record, error, event.retentionMs, now);
     return { next: changed(record, { ...end, ...written }), expect };
   }
   const next = changed(record, {
@@ -121,7 +120,9 @@ function grant(record: TaskRecord, event: ClaimEvent, now: StoreTime, expect: Pu
     fencingToken: record.fencingToken + 1,
     attempt: record.attempt + 1,
     heartbeatAt: now.latest,
+    deadlineAt: record.deadlineAt ?? (event.deadlineMs === undefined ? undefined : now.latest + event.deadlineMs),
     retryAt: undefined,
+    parked: undefined,
     closing,
   });
   return { next, leaseMs: event.leaseMs, expect };
@@ -151,14 +152,16 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
     case 'renew':
       return write({ renewalCount: record.renewalCount + 1, heartbeatAt: now.latest }, event.leaseMs);
     case 'intend': {
-      if (record.cancelRequested) return refuse('cancel-requested', 'the task is to be cancelled: no new effect may start');
+      if (record.cancelRequested && !hasVerified(record)) {
+        return refuse('cancel-requested', 'the task is to be cancelled: no new effect may start');
+      }
       if (record.closing) return refuse('closing', 'the task is being closed: no new effect may start');
       const known = effectOf(record, event.effect);
       if (known && known.key !== event.details.key) {
         return refuse('effect-key-changed', `effect "${event.effect}" has the key ${known.key}; one name cannot have two keys`);
       }
       if (known?.status === 'verified') return refuse('effect-verified', `effect "${event.effect}" exists already`);
-      const intended: EffectRecord = { ...event.details, status: 'intended', token: event.token, intendedAt: now.latest };
+      const intended: EffectRecord = { ...known, ...event.details, status: 'intended', token: event.token, intendedAt: now.latest };
       return write({ ...entered(record, 'commit', now), effects: withEffect(record.effects, event.effect, intended) }, event.leaseMs);
     }
     case 'checkpoint':
@@ -166,7 +169,7 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
     case 'settle': {
       if (openEffects(record).length > 0) return effectOpen(record);
       if (record.cancelRequested && !hasVerified(record)) return refuse('cancel-requested', 'the task is to be cancelled and has no effect');
-      if (record.closing?.to === 'dead_lettered') return refuse('closing', 'the task is being closed');
+      if (record.closing && !(record.closing.to === 'cancelled' && hasVerified(record))) return refuse('closing', 'the task is being closed');
       if (event.receipt.taskId !== record.taskId || event.receipt.idempotencyKey !== record.idempotencyKey) {
         return refuse('receipt-mismatch', 'the receipt is about another task or key');
       }
@@ -282,6 +285,11 @@ function deadLettered(error: TaskError, retentionMs: number, now: StoreTime): Ch
   return { ...ended, state: 'dead_lettered', lastError: error, deadLetterSent: false, expiresAt: now.latest + retentionMs };
 }
 
+/** Dead-lettered by someone who holds no lease. A new token: messages sent again before bear the old one and must not look like a redrive. */
+function buried(record: TaskRecord, error: TaskError, retentionMs: number, now: StoreTime): Changes {
+  return { ...deadLettered(error, retentionMs, now), fencingToken: record.fencingToken + 1 };
+}
+
 function toError(closing: Closing): TaskError {
   return { errorClass: closing.errorClass, code: closing.errorClass, message: closing.reason };
 }
@@ -338,7 +346,8 @@ function carry(record: TaskRecord, carried: Carried | undefined, now: StoreTime)
   }
   for (const [name, finding] of Object.entries(carried?.effects ?? {})) {
     const known = effectOf(next, name);
-    if (known) next = changed(next, { effects: withEffect(next.effects, name, found(known, finding, record.fencingToken, now)) });
+    // What was once read back exists, whatever a later look makes of it.
+    if (known && (known.status !== 'verified' || finding.status === 'verified')) next = changed(next, { effects: withEffect(next.effects, name, found(known, finding, record.fencingToken, now)) });
   }
   return next;
 }
