@@ -57,6 +57,8 @@ export interface GuardEvent {
   /** Of `guard_store_failed` and `guard_hook_failed`. */
   readonly operation?: string;
   readonly errorClass?: string;
+  /** The code of a LeaseholdError. */
+  readonly errorCode?: string;
 }
 
 const events = channel(GUARD_CHANNEL);

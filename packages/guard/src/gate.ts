@@ -1,4 +1,4 @@
-import { LeaseholdError, type GuardStore } from '@leasehold/core';
+import { isLeaseholdError, LeaseholdError, type GuardStore } from '@leasehold/core';
 import type { Claim } from './claim.ts';
 import { announce, errorClass, type GuardEvent } from './events.ts';
 import { parseOptions, type GuardOptions, type GuardSettings } from './options.ts';
@@ -36,13 +36,29 @@ export async function callStore<Native, Answer>(
   call: (signal: AbortSignal) => Promise<Answer>,
   more: { readonly late?: (answer: Answer) => void; readonly limitMs?: number } = {},
 ): Promise<Answer | typeof UNANSWERED> {
-  const { clock, callMs } = gate.settings;
+  const { callMs } = gate.settings;
   try {
     return await within(gate, Math.min(callMs, more.limitMs ?? callMs), call, more.late);
   } catch (error) {
-    announce({ name: 'guard_store_failed', at: clock.wall(), operation, errorClass: errorClass(error) });
+    storeFailed(gate, operation, error);
     return UNANSWERED;
   }
+}
+
+/**
+ * Announces a failed call. An option that the store cannot work with comes out instead: it never gets better by repeating, and only a
+ * thrown error shows its remedy. Observing never stands in the way of a request, whatever is wrong.
+ */
+export function storeFailed<Native>(gate: Gate<Native>, operation: string, error: unknown): void {
+  const code = isLeaseholdError(error) ? error.code : undefined;
+  announce({
+    name: 'guard_store_failed',
+    at: gate.settings.clock.wall(),
+    operation,
+    errorClass: errorClass(error),
+    ...(code === undefined ? {} : { errorCode: code }),
+  });
+  if (code === 'bad-option' && gate.settings.mode === 'enforce') throw error;
 }
 
 /** Runs `call` for at most `limitMs`, then aborts its signal and rejects with a `timeout`. A late rejection is never an unhandled one. */

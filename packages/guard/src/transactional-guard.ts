@@ -1,8 +1,8 @@
 import { badOption, type GuardAsk, type GuardStore, type GuardVerdict, type StoredResponse } from '@leasehold/core';
 import { outcomeUnknown, refusalOf, storeUnavailable, type Refusal } from './admission.ts';
 import type { FencedContext, KeyedContext } from './context.ts';
-import { announce, errorClass } from './events.ts';
-import { announceFor, openGate, within, type Gate } from './gate.ts';
+import { errorClass } from './events.ts';
+import { announceFor, openGate, storeFailed, within, type Gate } from './gate.ts';
 import { isLook, receive } from './guard.ts';
 import { answerRefusal, nothingHappened } from './guard-request.ts';
 import { identify, type Identified } from './identify.ts';
@@ -17,8 +17,8 @@ export type TransactVerdict = Exclude<GuardVerdict, { readonly new: string }> | 
 /** A guard store in the receiver's own database. */
 export interface TransactionalGuardStore<Db> extends GuardStore {
   /**
-   * Fence check, key check, `apply` and the stored response in one transaction. When `apply` throws, everything is rolled back, the raised
-   * token included, and what it threw comes out. May call `apply` again when the database asks for the transaction to be repeated.
+   * Fence check, key check, `apply` and the stored response in one transaction. When `apply` throws, what it wrote is rolled back, the key
+   * stays free and what it threw comes out; a raised token may stay raised. May call `apply` again when the transaction has to be repeated.
    */
   transact(ask: GuardAsk, apply: (db: Db) => StoredResponse, signal: AbortSignal): Promise<TransactVerdict>;
 }
@@ -121,10 +121,11 @@ async function transact<Db>(
   found: Identified,
   effect: (db: Db) => PlainResponse,
 ): Promise<Outcome> {
-  const { clock, callMs, maxStoredBytes } = gate.settings;
+  const { callMs, maxStoredBytes } = gate.settings;
   let thrown: { readonly threw: unknown } | undefined;
   let done: PlainResponse | undefined;
   const apply = (db: Db): StoredResponse => {
+    thrown = undefined;
     try {
       done = effect(db);
       if (!saysWhatHappened(done.status)) throw new RolledBack(done);
@@ -144,7 +145,7 @@ async function transact<Db>(
     return { done: done ?? verdict.done };
   } catch (error) {
     if (thrown) return thrown;
-    announce({ name: 'guard_store_failed', at: clock.wall(), operation: 'transact', errorClass: errorClass(error) });
+    storeFailed(gate, 'transact', error);
     return { unanswered: true };
   }
 }

@@ -1,35 +1,19 @@
-import { sleep, type GuardStore } from '@leasehold/core';
-import type { MemoryGuard } from '@leasehold/core/memory';
+import { LeaseholdError, sleep, systemClock, type GuardStore } from '@leasehold/core';
+import { dropAnswer, failBefore, faultPlan, faultyGuard, hangDeaf } from '@leasehold/core/testing';
 import { expect, test } from 'vitest';
 import { call, HOLD, latch, receiver, seen, settled, signal, type Receiver } from './receiver.ts';
 
-/** The store with some methods failing: `lost` does it and drops the answer, `refused` does not do it, `hung` never answers. */
-type Fault = 'lost' | 'refused' | 'hung';
-function faulty(
-  store: MemoryGuard,
-  plan: Partial<Record<'begin' | 'extend' | 'finish' | 'resolve' | 'look', Fault[]>>,
-): GuardStore {
-  const broken = <Args extends unknown[], Answer>(
-    name: keyof typeof plan,
-    method: (...args: Args) => Promise<Answer>,
-  ) => {
-    return async (...args: Args): Promise<Answer> => {
-      const fault = plan[name]?.shift();
-      if (fault === 'hung') return new Promise<Answer>(() => undefined);
-      if (fault === 'refused') throw new Error('connection refused');
-      const answer = await method(...args);
-      if (fault === 'lost') throw new Error('connection reset');
-      return answer;
-    };
-  };
-  return {
-    ...store,
-    begin: broken('begin', store.begin),
-    extend: broken('extend', store.extend),
-    finish: broken('finish', store.finish),
-    resolve: broken('resolve', store.resolve),
-    look: broken('look', store.look),
-  };
+/** `lost`: it is done and the answer dropped; `refused`: it is not done; `hung`: it never answers. */
+const FAULTS = { lost: dropAnswer(), refused: failBefore(), hung: hangDeaf() };
+type Name = keyof typeof FAULTS;
+
+/** The store with its first calls failing, method by method. */
+function faulty(store: GuardStore, plan: Partial<Record<'begin' | 'extend' | 'finish', readonly Name[]>>): GuardStore {
+  const faults = faultPlan<GuardStore>();
+  for (const method of ['begin', 'extend', 'finish'] as const) {
+    plan[method]?.forEach((name, index) => faults.on(method, FAULTS[name], { nth: index + 1 }));
+  }
+  return faultyGuard(store, faults, systemClock());
 }
 
 test('a handler that runs much longer than the hold keeps it, and leaves no timer behind', async () => {
@@ -51,7 +35,7 @@ test('the hold is extended every third of it, and two extensions in a row may fa
     {},
     () => gate.promise.then(() => new Response('done')),
     (store) => ({
-      ...faulty(store, { extend: [] }),
+      ...store,
       extend: (...args) => (
         ++extended,
         extended === 2 || extended === 3 ? Promise.reject(new Error('down')) : store.extend(...args)
@@ -70,7 +54,7 @@ test('the hold is extended every third of it, and two extensions in a row may fa
   expect((await first).status).toBe(200);
 });
 
-test.for<[string, Fault[]]>([
+test.for<[string, Name[]]>([
   ['is refused or hangs', ['refused', 'hung', 'refused', 'hung', 'refused', 'hung', 'refused', 'hung']],
   ['hangs', ['hung', 'hung', 'hung', 'hung', 'hung']],
 ])(
@@ -152,7 +136,7 @@ test('a blocked process knows at once that its hold is over, before any timer fi
 
 test('a permission that arrives after the whole hold has passed is given back, and nothing runs', async () => {
   const { handle, clock, runs, store } = receiver({}, undefined, (inner) => ({
-    ...faulty(inner, {}),
+    ...inner,
     async begin(...args) {
       const verdict = await inner.begin(...args);
       clock.block(HOLD);
@@ -177,11 +161,22 @@ test.for(['refused', 'lost', 'hung'] as const)(
   },
 );
 
+test('a store that was set up wrongly says so, unless the guard only observes', async () => {
+  const wrong = new LeaseholdError('bad-option', 'file is the database of another application', { field: 'file' });
+  const broken = (store: GuardStore): GuardStore => ({ ...store, begin: () => Promise.reject(wrong) });
+  const enforcing = receiver({}, undefined, broken);
+  await expect(enforcing.handle(call())).rejects.toBe(wrong);
+  expect(enforcing.runs).toEqual([]);
+  const observing = receiver({ mode: 'observe' }, undefined, broken);
+  expect((await observing.handle(call())).status).toBe(201);
+  expect(observing.events[0]).toMatchObject({ name: 'guard_store_failed', errorCode: 'bad-option' });
+});
+
 test('a permission that comes after the guard stopped waiting is given back, so the retry runs', async () => {
   const slow = latch();
   let begins = 0;
   const { handle, clock, runs } = receiver({}, undefined, (store) => ({
-    ...faulty(store, {}),
+    ...store,
     async begin(...args) {
       const verdict = await store.begin(...args);
       if (begins++ === 0) await slow.promise;
