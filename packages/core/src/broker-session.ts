@@ -158,9 +158,12 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       await open();
       const { maxBatch } = driver.capabilities;
       const sentAt = clock.monotonic();
-      const request = { max: Math.min(ask.max, maxBatch.receive), leaseMs: clamp(ask.leaseMs), waitMs: ask.waitMs };
+      const leaseMs = clamp(ask.leaseMs);
+      // A lease counts from before the request left: after a long wait a short one would be over on arrival.
+      const waitMs = Math.min(ask.waitMs, Math.floor(leaseMs / 2));
+      const request = { max: Math.min(ask.max, maxBatch.receive), leaseMs, waitMs };
       const deliveries = await track(
-        boundedCall(clock, `${driver.name}: receive`, ask.waitMs + POLL_GRACE_MS, (inner) => driver.receive(request, inner), {
+        boundedCall(clock, `${driver.name}: receive`, waitMs + POLL_GRACE_MS, (inner) => driver.receive(request, inner), {
           ...(signal && { outer: signal }),
           // A poll that answers after it was given up must not keep what it brought.
           onLate: (late) => late.forEach((delivery) => void session.release(hold(delivery, sentAt), 0)),
