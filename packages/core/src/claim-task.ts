@@ -30,6 +30,7 @@ export async function claimTask(
   const giveUpAt = clock.monotonic() + timing.marginMs;
   const timeoutMs = Math.max(1, Math.floor(timing.marginMs / 2));
   let current: TaskRecord | undefined;
+  let looked = false;
   let first: { readonly at: number; readonly bound: number } | undefined;
   for (let tries = 1, races = 0; ; ) {
     const now = await session.time(request.taskId, timeoutMs);
@@ -37,7 +38,18 @@ export async function claimTask(
     let failed = 'unanswered' in now ? now : undefined;
     if (!('unanswered' in now)) {
       const outcome = decide(current, event, now);
-      if (isRefusal(outcome)) return { refused: outcome, record: current };
+      if (isRefusal(outcome)) {
+        if (current || looked) return { refused: outcome, record: current };
+        // Refused for want of a record (a message that was sent again): only now does it pay to look for one.
+        const read = await session.get(request.taskId, timeoutMs);
+        if (!('unanswered' in read)) {
+          looked = true;
+          current = read.record;
+          continue;
+        }
+        failed = read;
+      }
+      else {
       first ??= { at: lastAt, bound: now.latest };
       const stamp = outcome.leaseMs === undefined ? undefined : { ms: outcome.leaseMs, notBeyond: first.bound + outcome.leaseMs };
       const answer = await session.put(outcome.next, stamp, outcome.expect, timeoutMs);
@@ -55,6 +67,7 @@ export async function claimTask(
         // Somebody else's record: decide again from it.
         current = record;
         first = undefined;
+      }
       }
     }
     if (failed) {
