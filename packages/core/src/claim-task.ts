@@ -48,26 +48,25 @@ export async function claimTask(
           continue;
         }
         failed = read;
-      }
-      else {
-      first ??= { at: lastAt, bound: now.latest };
-      const stamp = outcome.leaseMs === undefined ? undefined : { ms: outcome.leaseMs, notBeyond: first.bound + outcome.leaseMs };
-      const answer = await session.put(outcome.next, stamp, outcome.expect, timeoutMs);
-      if ('unanswered' in answer) failed = answer;
-      else {
-        const record = answer.ok ? answer.record : answer.current;
-        if (record?.opId === opId) {
-          if (record.state !== 'running') return { ended: record };
-          return { lease: new TaskLease({ session, clock, timing, record, now: answer.now, sending: { firstAt: first.at, lastAt } }) };
+      } else {
+        first ??= { at: lastAt, bound: now.latest };
+        const stamp = outcome.leaseMs === undefined ? undefined : { ms: outcome.leaseMs, notBeyond: first.bound + outcome.leaseMs };
+        const answer = await session.put(outcome.next, stamp, outcome.expect, timeoutMs);
+        if ('unanswered' in answer) failed = answer;
+        else {
+          const record = answer.ok ? answer.record : answer.current;
+          if (record?.opId === opId) {
+            if (record.state !== 'running') return { ended: record };
+            return { lease: new TaskLease({ session, clock, timing, record, now: answer.now, sending: { firstAt: first.at, lastAt } }) };
+          }
+          if (record && record.version === current?.version && ++races > 3) {
+            // The store's clock cannot tell yet whether the lease is over.
+            return { refused: { refused: 'busy', message: 'the lease of the owner is about to end', waitMs: 0 }, record };
+          }
+          // Somebody else's record: decide again from it.
+          current = record;
+          first = undefined;
         }
-        if (record && record.version === current?.version && ++races > 3) {
-          // The store's clock cannot tell yet whether the lease is over.
-          return { refused: { refused: 'busy', message: 'the lease of the owner is about to end', waitMs: 0 }, record };
-        }
-        // Somebody else's record: decide again from it.
-        current = record;
-        first = undefined;
-      }
       }
     }
     if (failed) {
