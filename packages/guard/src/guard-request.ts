@@ -122,7 +122,7 @@ async function endWithout<Native>(
   free: boolean,
   ended: { readonly status?: number; readonly errorClass?: string; readonly durationMs: number },
 ): Promise<void> {
-  // A lost hold is left alone: the key may be in doubt because of *another* run by now, about which this handler knows nothing.
+  // Freed through the hold, never through `resolve`: the key may be in doubt because of *another* run by now, of which this one knows nothing.
   // Without `free` the rest of the hold is left to run out: a write that the handler gave up on has that long to land before anyone resolves.
   const freed = free && (await finishHold(gate, hold, 'free')) === true;
   announceFor(gate, found.claim, { name: freed ? 'guard_freed' : 'guard_left_in_doubt', ...ended });

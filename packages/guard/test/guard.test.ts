@@ -70,6 +70,14 @@ test.for([
   ['answers an error response', () => Response.error()],
   ['throws', () => Promise.reject(new Error('broken'))],
   [
+    'returns a body it has read itself',
+    async () => {
+      const response = new Response('read');
+      await response.text();
+      return response;
+    },
+  ],
+  [
     'gives a body that breaks off',
     () => new Response(new ReadableStream({ pull: (stream) => stream.error(new Error('cut')) })),
   ],
