@@ -102,12 +102,17 @@ export async function findForClosing(
   task.carryFinding(name, { status: 'in_doubt' });
 }
 
+/** Stands for the id of an effect that is known to exist by its key alone. */
+function unread(key: string): string {
+  return `key:${key}`;
+}
+
 async function receiptFor(
   options: EffectOptions<unknown, unknown> | undefined,
   found: unknown,
   record: EffectRecord,
 ): Promise<{ externalId: string; externalStatus: string }> {
-  if (!options) return { externalId: record.externalId ?? `key:${record.key}`, externalStatus: 'exists' };
+  if (!options) return { externalId: record.externalId ?? unread(record.key), externalStatus: 'exists' };
   const receipt = await options.receipt(found);
   return { externalId: receipt.externalId, externalStatus: receipt.status };
 }
@@ -121,7 +126,8 @@ function fromRecord<Found>(
 ): VerifiedEffect<Found> | undefined {
   const found = host.task.carriedFinding(name);
   const proof = found?.status === 'verified' ? found : known?.status === 'verified' ? known : undefined;
-  if (!proof) return undefined;
+  // It exists, but whoever found it could not tell the handler what it is: read it back.
+  if (!proof || proof.externalId === unread(key)) return undefined;
   return {
     name,
     system: options.system,
