@@ -100,11 +100,13 @@ export function memoryBroker(options: MemoryBrokerOptions = {}): MemoryBroker {
       checkCount('max', max, capabilities.maxBatch.receive);
       checkLease(leaseMs, capabilities);
       const granted = Math.min(leaseMs, capabilities.totalLeaseMs ?? Infinity);
+      const taken = queue.take(max, granted, rules);
+      if (taken.length > 0 || !(waitMs > 0)) return taken;
       return new Promise<readonly Delivery<string>[]>((resolve, reject) => {
-        let taken: readonly Delivery<string>[] = [];
+        let stopWaiting = (): void => undefined;
         const end = (): void => {
-          timer?.cancel();
-          stopWaiting?.();
+          timer.cancel();
+          stopWaiting();
           signal.removeEventListener('abort', aborted);
           polls.delete(shut);
         };
@@ -116,16 +118,18 @@ export function memoryBroker(options: MemoryBrokerOptions = {}): MemoryBroker {
           end();
           reject(new LeaseholdError('closed', `${name} was closed while a receive was waiting; nothing was taken.`));
         };
-        const timer = waitMs > 0 ? queue.clock().clock.timer(waitMs, () => (end(), resolve([]))) : undefined;
+        const give = (deliveries: readonly Delivery<string>[]): void => {
+          end();
+          resolve(deliveries);
+        };
+        const timer = queue.clock().clock.timer(waitMs, () => give([]));
         signal.addEventListener('abort', aborted, { once: true });
         polls.add(shut);
-        const stopWaiting: (() => void) | undefined = queue.wait(() => {
-          taken = queue.take(max, granted, rules);
-          if (taken.length === 0 && timer !== undefined) return false;
-          resolve(taken);
-          return true;
+        stopWaiting = queue.wait(() => {
+          const late = queue.take(max, granted, rules);
+          if (late.length > 0) give(late);
+          return late.length > 0;
         });
-        if (taken.length > 0 || timer === undefined) end();
       });
     },
     extend(handles, leaseMs, signal) {
