@@ -45,8 +45,8 @@ export async function captureResponse(response: Response, maxStoredBytes: number
   const { status, statusText, headers } = response;
   // `Response.error()` has status 0; anything else that is no final status cannot be given to a caller either.
   if (!isFinalStatus(status)) throw new TypeError(`The handler returned a response with status ${String(status)}.`);
-  // A used body reads as empty; storing that would replay an empty success for ever.
-  if (response.bodyUsed) throw new TypeError('The handler returned a response whose body it had already read.');
+  // The rest of a used body would be stored, and replayed, as if it were the whole.
+  if (response.bodyUsed) throw new TypeError('The handler returned a response whose body it had already read from.');
   const body = await collectBody(response.body, maxStoredBytes);
   const init = { status, statusText, headers };
   if ('over' in body) {
