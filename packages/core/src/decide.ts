@@ -19,9 +19,15 @@ export function decide(record: TaskRecord | undefined, event: TaskEvent, now: St
     case 'answer': {
       if (record.state !== 'waiting_human') return refuse('nothing-to-do', `the task is ${record.state}, not waiting for a person`);
       // The envelope stays until the next claim: whoever was to send it again may die in between.
-      if (event.approve) return decision(record, event.opId, now, { state: 'queued', retryAt: undefined }, 'any');
+      const asked = record.human?.at(-1) ?? { question: '', askedAt: record.updatedAt };
+      const answer = { ...asked, approved: event.approve, reason: event.reason, answeredAt: now.latest };
+      const human = [...(record.human ?? []).slice(0, -1), answer];
+      if (event.approve) return decision(record, event.opId, now, { state: 'queued', retryAt: undefined, human }, 'any');
       const error = { errorClass: 'rejected', code: 'rejected-by-human', message: event.reason };
-      return decision(record, event.opId, now, { effects: inDoubt(record.effects), ...buried(record, error, event.retentionMs, now) }, 'any');
+      return decision(record, event.opId, now, {
+        // The message was acknowledged long ago: there is nothing to move, and the parked one stays for a reopening.
+        ...buried(record, error, event.retentionMs, now), human, effects: inDoubt(record.effects), parked: record.parked, deadLetterSent: true,
+      }, 'any');
     }
     case 'reopen':
       if (record.state !== 'dead_lettered') return refuse('nothing-to-do', `the task is ${record.state}, not dead-lettered`);
@@ -211,7 +217,7 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
     case 'raise-token':
       return write({ fencingToken: Math.max(record.fencingToken, event.above) + 1, heartbeatAt: now.latest }, event.leaseMs);
     case 'ask-human':
-      return write({ ...given, state: 'waiting_human', renewalReason: event.question, parked: event.parked });
+      return write({ ...given, state: 'waiting_human', parked: event.parked, human: [...(record.human ?? []), { question: event.question, askedAt: now.latest }].slice(-HISTORY_LENGTH) });
   }
 }
 

@@ -8,7 +8,7 @@ import { isLeaseholdError } from './errors.ts';
 import type { Refusal, TaskEvent } from './events.ts';
 import type { Acquired, Handled, Lease } from './lease.ts';
 import type { LedgerSession } from './ledger-session.ts';
-import type { TaskRecord } from './record.ts';
+import type { Content, TaskRecord } from './record.ts';
 import { newOpId, type TaskLease } from './task-lease.ts';
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -33,10 +33,20 @@ export interface DeliveryDesk {
   sendBack(lease: Lease, delayMs: number): Promise<void>;
   /** After a hand-off in the ledger: a copy with a fresh delivery count and age, in place where there is ordering. */
   passOn(lease: Lease): Promise<void>;
+  /** The message as a record parks it. */
+  parcel(held: HeldDelivery): Content;
+  resend(record: TaskRecord): Promise<boolean>;
   /** After a settle in the ledger: pending follow-ups, then the acknowledgement. */
   finishSettled(held: HeldDelivery, record: TaskRecord): Promise<void>;
   /** After a dead-lettering in the ledger: the broker's half, then the note that it is done. */
   finishDeadLettered(held: HeldDelivery, record: TaskRecord): Promise<boolean>;
+}
+
+/** A parked message. */
+interface Parcel {
+  readonly body: string;
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly groupId?: string;
 }
 
 /** Makes the desk of one lease broker. */
@@ -212,6 +222,23 @@ export function deliveryDesk(parts: {
     async passOn(lease) {
       if (!ordered(lease.held) && (await copy(lease.held, { taskId: lease.taskId, token: lease.token }, 0))) return;
       await session.release(lease.held, 0);
+    },
+    parcel(held) {
+      const { body, attributes, groupId } = held.delivery;
+      return { inline: { body: Buffer.from(body).toString('base64'), attributes, ...(groupId !== undefined && { groupId }) } };
+    },
+    async resend(record) {
+      const parked = record.parked && 'inline' in record.parked ? (record.parked.inline as unknown as Parcel) : undefined;
+      if (!parked) return false;
+      const [sent] = await session.send([
+        {
+          body: Buffer.from(parked.body, 'base64'),
+          attributes: { ...parked.attributes, [TASK_ID_ATTRIBUTE]: record.taskId, [TOKEN_ATTRIBUTE]: String(record.fencingToken) },
+          deduplicationId: `${record.taskId}:${record.fencingToken}`,
+          ...(parked.groupId !== undefined && { groupId: parked.groupId }),
+        },
+      ]);
+      return sent !== undefined && 'messageId' in sent;
     },
     async finishSettled(held, record) {
       if (record.next) {

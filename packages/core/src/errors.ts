@@ -22,6 +22,7 @@ export type ErrorCode =
   | 'effect-key-changed'
   | 'closing'
   | 'hand-off'
+  | 'ask-human'
   | 'aborted'
   | 'schema-too-new'
   | 'unavailable';

@@ -55,6 +55,10 @@ export interface LeaseBroker extends AsyncDisposable {
   beginClose(lease: Lease, closing: Closing): Promise<Outcome>;
   /** Writes the end of a closing, and tells the broker. `done` with the lease still running: a verified effect beat a cancellation. */
   endClose(lease: Lease): Promise<Outcome>;
+  /** Waits for a person: the message is parked in the record, then acknowledged. */
+  askHuman(lease: Lease, question: string): Promise<Outcome>;
+  /** Sends the parked message of a task again, after a person said yes or the task was reopened. False when there is none or it was not confirmed. */
+  resend(record: TaskRecord): Promise<boolean>;
   /** Prolongs a parked delivery. */
   extend(busy: Busy, leaseMs: number): Promise<HandleOutcome>;
   /** Gives a delivery back unstarted. */
@@ -229,6 +233,12 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
           await session.complete(lease.held);
         }
       }),
+    askHuman: (lease, question) =>
+      ledgerThen(lease, { type: 'ask-human', question: question.slice(0, 500), parked: desk.parcel(lease.held) }, () => {
+        lease.task.announce('human_asked');
+        return session.complete(lease.held);
+      }),
+    resend: (record) => desk.resend(record),
     extend: (busy, leaseMs) => session.extend(busy.held, leaseMs),
     handBack: (held, delayMs) => session.release(held, delayMs),
     drain: () => desk.drain(),

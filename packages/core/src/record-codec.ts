@@ -32,6 +32,7 @@ const RECORD: Fields = {
   checkpoint: ['checkpoint', 'object'],
   next: ['next', 'list'],
   parked: ['parked', 'object'],
+  human: ['human', 'list'],
   last_error: ['lastError', 'object'],
   closing: ['closing', 'object'],
   cancel_requested: ['cancelRequested', 'flag'],
@@ -65,6 +66,7 @@ const RECEIPT: Readonly<Record<string, string>> = {
   verified_at: 'verifiedAt',
 };
 const TASK_ERROR: Readonly<Record<string, string>> = { error_class: 'errorClass' };
+const HUMAN: Readonly<Record<string, string>> = { asked_at: 'askedAt', answered_at: 'answeredAt' };
 const FOLLOW_UP: Readonly<Record<string, string>> = { task_id: 'taskId', idempotency_key: 'idempotencyKey' };
 
 const STATES: readonly string[] = ['queued', 'running', 'waiting_human', 'settled', 'dead_lettered', 'cancelled'];
@@ -75,6 +77,7 @@ const flip = (names: Readonly<Record<string, string>>): Readonly<Record<string, 
 const EFFECT_OUT = flip(EFFECT);
 const RECEIPT_OUT = flip(RECEIPT);
 const TASK_ERROR_OUT = flip(TASK_ERROR);
+const HUMAN_OUT = flip(HUMAN);
 const FOLLOW_UP_OUT = flip(FOLLOW_UP);
 const RECORD_OUT = Object.entries(RECORD).map(([wire, [ours]]) => [ours, wire] as const);
 
@@ -111,7 +114,7 @@ export function recordFromWire(wire: WireRecord): TaskRecord {
   const id = typeof wire['task_id'] === 'string' ? wire['task_id'] : '?';
   if (typeof wire['schema_version'] !== 'string') throw corrupt('schema_version', 'is missing or not text', id);
   if (!isNewerSchema({ schemaVersion: wire['schema_version'] })) check(wire, id);
-  for (const nested of ['effects', 'settlementReceipt', 'lastError', 'closing', 'next']) {
+  for (const nested of ['effects', 'settlementReceipt', 'lastError', 'closing', 'human', 'next']) {
     const value = record[nested];
     if (typeof value === 'object' && value !== null) record[nested] = rename(nested, value as Json, 'in');
   }
@@ -181,11 +184,17 @@ function rename(field: string, value: Json, way: 'in' | 'out'): Json {
     case 'lastError':
     case 'closing':
       return keys(value, out ? TASK_ERROR_OUT : TASK_ERROR);
+    case 'human':
+      return each(value, out ? HUMAN_OUT : HUMAN);
     case 'next':
-      return Array.isArray(value) ? value.map((item: Json) => keys(item, out ? FOLLOW_UP_OUT : FOLLOW_UP)) : value;
+      return each(value, out ? FOLLOW_UP_OUT : FOLLOW_UP);
     default:
       return value;
   }
+}
+
+function each(value: Json, names: Readonly<Record<string, string>>): Json {
+  return Array.isArray(value) ? value.map((item: Json) => keys(item, names)) : value;
 }
 
 function keys(value: Json, names: Readonly<Record<string, string>>): Json {

@@ -64,6 +64,16 @@ export interface TaskError {
   readonly message: string;
 }
 
+/** A question to a person, and what came of it. */
+export interface HumanQuestion {
+  readonly question: string;
+  readonly askedAt: number;
+  /** Absent while nobody answered. */
+  readonly approved?: boolean;
+  readonly reason?: string;
+  readonly answeredAt?: number;
+}
+
 /** A task that its parent asked for and that has not been sent yet. */
 export interface FollowUp {
   readonly taskId: string;
@@ -105,7 +115,10 @@ export interface TaskRecord {
   readonly result?: Content;
   readonly checkpoint?: Content;
   readonly next?: readonly FollowUp[];
+  /** The message of a task that waits for a person; kept until the next claim shows that it was sent again. */
   readonly parked?: Content;
+  /** What was asked of people, oldest first; the last one may be open. */
+  readonly human?: readonly HumanQuestion[];
   readonly lastError?: TaskError;
   readonly closing?: Closing;
   readonly cancelRequested?: boolean;

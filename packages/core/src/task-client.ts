@@ -28,6 +28,13 @@ export type CancelOutcome =
   | { readonly taskId: string; readonly outcome: 'cancelled' | 'requested' }
   | { readonly taskId: string; readonly outcome: 'refused'; readonly cause: RefusalCause; readonly message: string };
 
+/** What became of an answer or a reopening. `sent`: the task's own message is on its way again. */
+export interface AnswerOutcome {
+  readonly done: boolean;
+  readonly sent: boolean;
+  readonly message: string;
+}
+
 /** One step of a plan: a registered task type and its input. */
 export interface PlanStep {
   readonly step: string;
@@ -48,8 +55,10 @@ export interface TaskClient {
   wait(taskId: string, options?: { readonly timeoutMs?: number; readonly signal?: AbortSignal }): Promise<TaskEnd>;
   /** Cancels one task, recorded or not, or all recorded tasks of a run. */
   cancel(target: string | { readonly agentRunId: string }, reason?: string): Promise<readonly CancelOutcome[]>;
-  /** Allows a dead-lettered task to run again. The message is the broker's to move back. */
-  reopen(taskId: string): Promise<{ readonly reopened: boolean; readonly message: string }>;
+  /** A person's answer to a task that waits for one. `yes` sends its message again; `no` dead-letters it. Answering again repeats the sending. */
+  answer(taskId: string, answer: { readonly approve: boolean; readonly reason: string }): Promise<AnswerOutcome>;
+  /** Allows a dead-lettered task to run again. A parked message is sent again; any other is in the dead-letter queue, the broker's to move back. */
+  reopen(taskId: string): Promise<AnswerOutcome>;
   list(query: LedgerQuery): ReturnType<LedgerDriver['list']>;
 }
 
@@ -58,7 +67,7 @@ const POLL = { firstMs: 100, maxMs: 2_000 };
 
 /** A client for those who ask for tasks. `broker` may be left out where nothing is enqueued. */
 export function createTaskClient(parts: {
-  readonly broker?: Pick<LeaseBroker, 'enqueue'>;
+  readonly broker?: Pick<LeaseBroker, 'enqueue' | 'resend'>;
   readonly ledger: LedgerDriver;
   readonly clock?: Clock;
   readonly contentStore?: ContentStore;
@@ -98,6 +107,17 @@ export function createTaskClient(parts: {
     const outcome = await write(ledger, taskId, event);
     if ('refused' in outcome) return { taskId, outcome: 'refused', cause: outcome.refused, message: outcome.message };
     return { taskId, outcome: outcome.record.state === 'cancelled' ? 'cancelled' : 'requested' };
+  };
+
+  /** Whoever answered first may have died before the message was sent: the same answer again completes it. */
+  const answeredBefore = async (taskId: string, approve: boolean): Promise<TaskRecord | undefined> => {
+    const { record } = await status(taskId);
+    return approve && record?.state === 'queued' && record.human?.at(-1)?.approved === true && record.parked ? record : undefined;
+  };
+  const sendAgain = async (record: TaskRecord): Promise<AnswerOutcome> => {
+    if (!parts.broker) return { done: true, sent: false, message: 'the task may run; this client has no broker to send its message with' };
+    if (await parts.broker.resend(record)) return { done: true, sent: true, message: 'the task runs again' };
+    return { done: true, sent: false, message: 'the broker did not confirm the message; answer again to send it once more' };
   };
 
   return {
@@ -159,9 +179,17 @@ export function createTaskClient(parts: {
       } while (cursor !== undefined);
       return outcomes;
     },
+    async answer(taskId, answer) {
+      const outcome = await write(ledger, taskId, { type: 'answer', opId: newOpId(), retentionMs, ...answer });
+      const record = 'record' in outcome ? outcome.record : await answeredBefore(taskId, answer.approve);
+      if (!record) return { done: false, sent: false, message: 'refused' in outcome ? outcome.message : '' };
+      if (!answer.approve) return { done: true, sent: false, message: 'the task is dead-lettered as rejected' };
+      return sendAgain(record);
+    },
     async reopen(taskId) {
       const outcome = await write(ledger, taskId, { type: 'reopen', opId: newOpId() });
-      return 'refused' in outcome ? { reopened: false, message: outcome.message } : { reopened: true, message: 'the task may run again' };
+      if ('refused' in outcome) return { done: false, sent: false, message: outcome.message };
+      return outcome.record.parked ? sendAgain(outcome.record) : { done: true, sent: false, message: 'the task may run again; move its message back' };
     },
     list: (query) => ledger.list(query, CALL_TIMEOUT_MS),
   };

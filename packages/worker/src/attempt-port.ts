@@ -14,6 +14,7 @@ export interface AttemptPort {
   deadLetter(why: TaskError): Promise<Outcome>;
   beginClose(closing: Closing): Promise<Outcome>;
   endClose(): Promise<Outcome>;
+  askHuman(question: string): Promise<Outcome>;
 }
 
 /** A task that a broker delivered. */
@@ -29,6 +30,7 @@ export function brokerPort(broker: LeaseBroker, lease: Lease): AttemptPort {
     deadLetter: (why) => broker.deadLetter(lease, why),
     beginClose: (closing) => broker.beginClose(lease, closing),
     endClose: () => broker.endClose(lease),
+    askHuman: (question) => broker.askHuman(lease, question),
   };
 }
 
@@ -74,5 +76,6 @@ export function ledgerPort(
     deadLetter: (why) => apply({ type: 'dead-letter', error: why, retentionMs: parts.retentionMs }),
     beginClose: (closing) => apply({ type: 'begin-close', closing, leaseMs }),
     endClose: () => apply({ type: 'end-close', retentionMs: parts.retentionMs, leaseMs }),
+    askHuman: (question) => apply({ type: 'ask-human', question, parked: { omitted: 'the message is its consumer\'s own' } }),
   };
 }

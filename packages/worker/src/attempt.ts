@@ -11,6 +11,7 @@ import { ClosingSignal } from './effect.ts';
 import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
 import { createContext, HandOffSignal } from './context.ts';
 import { createEffectHost } from './effect-host.ts';
+import { AskHumanSignal } from './human.ts';
 import type { Heartbeat, Kept } from './heartbeat.ts';
 import { watchLimits, type LimitWatch } from './limits.ts';
 import { toTaskError } from './redact.ts';
@@ -23,6 +24,7 @@ export type AttemptOutcome =
   | 'handed-off'
   | 'dead-lettered'
   | 'cancelled'
+  | 'waiting-human'
   /** The lease was lost: nothing was written, the result (if any) is rejected. */
   | 'lost'
   /** The ledger did not answer before the lease ended; redelivery reconciles. */
@@ -275,6 +277,11 @@ export class Attempt {
       this.services.heartbeat.drop(this.#kept);
       const outcome = await this.port.handOff({ reason: error.message, progressed: this.progressed });
       return outcome === 'done' ? 'handed-off' : this.#notDone(outcome);
+    }
+    if (error instanceof AskHumanSignal && cause === undefined) {
+      this.services.heartbeat.drop(this.#kept);
+      const outcome = await this.port.askHuman(error.message);
+      return outcome === 'done' ? 'waiting-human' : this.#notDone(outcome);
     }
     if (cause === 'draining') return this.#release(toTaskError(this.signal.reason), 0, false);
     if (isPermanentError(error) && cause === undefined) return this.#close('dead-lettered', toTaskError(error));

@@ -4,6 +4,7 @@ import type { Json } from '@leasehold/core';
 import { TaskAborted } from './abort-reason.ts';
 import type { Attempt } from './attempt.ts';
 import { runEffect } from './effect.ts';
+import { answered } from './human.ts';
 import type { EffectOptions } from './effect-options.ts';
 import type { CallOptions, TaskContext } from './task-context.ts';
 import { isVague } from './vague-reason.ts';
@@ -83,6 +84,10 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     async handOff(reason = 'handed off by the handler') {
       alive('ctx.handOff');
       throw new HandOffSignal(reason);
+    },
+    async askHuman(question) {
+      alive('ctx.askHuman');
+      return answered(attempt.port.task.record, question);
     },
     next(task_, input) {
       alive('ctx.next');

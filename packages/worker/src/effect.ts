@@ -1,6 +1,7 @@
 import { LeaseholdError, PermanentError, RetryableError, hashJson, sleep } from '@leasehold/core';
 import type { ApplyOutcome, EffectRecord } from '@leasehold/core';
 import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
+import { answered } from './human.ts';
 import { readBack, refusedForGood, type ReadBackHost, type ReadBackResult } from './read-back.ts';
 
 /** What the effect protocol needs of an attempt. */
@@ -57,6 +58,7 @@ export async function runEffect<Committed, Found>(
     // Intended by any attempt, this one included: read before writing.
     await host.confirmed();
     host.enter('commit', `reading back ${name}`);
+    if (options.readBack === 'human' && !host.closing) return toldByHuman(host, name, options, key);
     const result = await attemptReadBack(host, name, options, key, known);
     if (result.state === 'found') return await verified(host, name, options, key, result.found, 'read-back');
     if (host.closing) {
@@ -100,6 +102,15 @@ export async function findForClosing(
     await sleep(host.clock, VERIFY.firstMs * tries);
   }
   task.carryFinding(name, { status: 'in_doubt' });
+}
+
+/** Only a person can tell: a yes says that the effect exists, a no ends the task. */
+function toldByHuman<Found>(host: EffectHost, name: string, options: { readonly system: string }, key: string): VerifiedEffect<Found> {
+  const answer = answered(host.task.record, `Does effect "${name}" exist at ${options.system} (key ${key})? Approve if it does; give its id as the reason.`);
+  const id = answer.reason === '' ? `key:${key}` : answer.reason;
+  host.task.carryFinding(name, { status: 'verified', externalId: id, externalStatus: 'confirmed-by-human' });
+  host.task.announce('effect_verified', { effect: name, externalSystem: options.system, externalId: id, cause: 'human' });
+  return { name, system: options.system, id, status: 'confirmed-by-human', idempotencyKey: key, via: 'read-back' };
 }
 
 /** Stands for the id of an effect that is known to exist by its key alone. */

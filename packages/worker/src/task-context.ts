@@ -18,6 +18,13 @@ export interface CallOptions {
   readonly timeout?: number | string;
 }
 
+/** A person's yes. */
+export interface HumanAnswer {
+  readonly reason: string;
+  /** Epoch milliseconds of the ledger's clock. */
+  readonly answeredAt: number;
+}
+
 /** What a handler can do besides its own work. */
 export interface TaskContext {
   readonly taskId: string;
@@ -47,6 +54,11 @@ export interface TaskContext {
   checkpoint(data: unknown): Promise<void>;
   /** Passes the task on to a fresh attempt, which finds the checkpoint. Ends this one: never resolves. */
   handOff(reason?: string): Promise<never>;
+  /**
+   * Waits for a person. Ends this attempt unless the question was answered: the message is acknowledged, the task is `waiting_human`, and after
+   * `approve` it runs again from the start and gets the answer here. After `reject` it is dead-lettered.
+   */
+  askHuman(question: string): Promise<HumanAnswer>;
   /** Asks for a follow-up task, sent after this one settled. Answers its id. */
   next(task: string | Pick<TaskDefinition, 'type'>, input: unknown): string;
   /** Calls `listener` once, when the end of this attempt's time comes near. */

@@ -59,7 +59,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const attempts = new Map<Attempt, Lease>();
   const byType = new Map<string, number>();
   const outcomes: Record<AttemptOutcome, number> = {
-    settled: 0, released: 0, 'handed-off': 0, 'dead-lettered': 0, cancelled: 0, lost: 0, unknown: 0, leaked: 0,
+    settled: 0, released: 0, 'handed-off': 0, 'dead-lettered': 0, cancelled: 0, 'waiting-human': 0, lost: 0, unknown: 0, leaked: 0,
   };
   let taken = 0;
   let claimed = 0;
