@@ -1,0 +1,29 @@
+import { existsSync, rmSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { badOption } from '@leasehold/core';
+
+/**
+ * Removes the database of an earlier demo, so that a new one starts empty.
+ *
+ * @throws LeaseholdError `bad-option` for a file of that name that is something else: it is left alone.
+ */
+export function replaceDatabase(file: string): void {
+  if (!existsSync(file)) return;
+  if (!isDemo(file)) throw badOption('keep', file, 'the file is not from an earlier demo and stays as it is; name another folder.');
+  for (const suffix of ['', '-wal', '-shm', '.bell']) rmSync(file + suffix, { force: true });
+}
+
+function isDemo(file: string): boolean {
+  try {
+    const db = new DatabaseSync(file, { readOnly: true });
+    try {
+      const tables = db.prepare("SELECT name FROM sqlite_schema WHERE name IN ('leasehold_task', 'tickets')").all();
+      return tables.length === 2;
+    } finally {
+      db.close();
+    }
+  } catch {
+    // Not a database at all.
+    return false;
+  }
+}

@@ -1,0 +1,3 @@
+export { runDemo, type DemoOptions, type DemoReport } from './demo.ts';
+export type { Tally, Violation } from './audit.ts';
+export type { DemoProgress, HeldTask } from './progress.ts';

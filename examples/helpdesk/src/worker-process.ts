@@ -1,0 +1,30 @@
+// A worker in a process of its own. Started, killed, stopped and continued by the demo.
+import { createLeaseBroker, subscribe } from '@leasehold/core';
+import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
+import { createWorker } from '@leasehold/worker';
+import { startedWith, tellParent, type WorkerOptions } from './child-messages.ts';
+import { serviceClient } from './service-client.ts';
+import { helpdeskTasks } from './tasks.ts';
+
+async function main(): Promise<void> {
+  const { file, queue, url, name } = startedWith<WorkerOptions>();
+  subscribe((event) => void tellParent({ kind: 'event', event }));
+  const broker = createLeaseBroker({ driver: sqliteBroker({ file, queue }), ledger: sqliteLedger({ file }) });
+  const worker = createWorker({
+    broker,
+    tasks: helpdeskTasks(serviceClient(url, String(process.pid))),
+    concurrency: 4,
+    poll: '2s',
+    drain: '5s',
+    service: name,
+  });
+  // Without the demo there is nobody to work for; what is held lapses.
+  process.on('disconnect', () => process.exit(0));
+  await tellParent({ kind: 'ready' });
+  await worker.run();
+  await broker.close();
+  await tellParent({ kind: 'bye' });
+  process.exit(0);
+}
+
+void main();
