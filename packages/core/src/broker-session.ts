@@ -23,14 +23,21 @@ export interface BrokerSession {
   readonly lingerMs: number;
   /** Rejects with the driver's error. */
   receive(ask: { readonly max: number; readonly leaseMs: number; readonly waitMs: number }, signal?: AbortSignal): Promise<readonly HeldDelivery[]>;
+  /** Takes a delivery in; its lease counts from `sentAt` (monotonic). */
   hold(delivery: Delivery, sentAt: number): HeldDelivery;
+  /** Sends in as few calls as fit; an entry that was not confirmed is `failed`. */
   send(messages: readonly OutgoingMessage[]): Promise<readonly SendOutcome[]>;
+  /** Prolongs the delivery, within the backend's cap. */
   extend(held: HeldDelivery, leaseMs: number): Promise<HandleOutcome>;
+  /** Acknowledges. */
   complete(held: HeldDelivery): Promise<HandleOutcome>;
+  /** Hands back; a delay beyond the backend's longest is cut. */
   release(held: HeldDelivery, delayMs: number): Promise<HandleOutcome>;
+  /** Moves to the dead-letter queue. */
   reject(held: HeldDelivery, why: RejectReason): Promise<HandleOutcome>;
   /** Resolves when everything asked for so far has been sent and answered. */
   drain(): Promise<void>;
+  /** Drains, then closes the driver. */
   close(): Promise<void>;
 }
 

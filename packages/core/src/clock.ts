@@ -1,5 +1,6 @@
 /** A timer that can be called off. */
 export interface Timer {
+  /** Harmless when it has fired already. */
   cancel(): void;
 }
 

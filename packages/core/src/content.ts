@@ -9,6 +9,7 @@ export const MAX_INLINE_BYTES: number = 8 * 1024;
 export interface ContentStore {
   /** Keeps the bytes and answers a reference. Called again with the same digest it may answer the same one. */
   put(content: { readonly sha256: string; readonly bytes: Uint8Array }, signal: AbortSignal): Promise<string>;
+  /** The bytes behind a reference. */
   get(ref: string, signal: AbortSignal): Promise<Uint8Array>;
 }
 

@@ -174,9 +174,11 @@ export interface LedgerDriver {
   put(next: TaskRecord, lease: LeaseStamp | undefined, expect: PutExpectation, signal: AbortSignal): Promise<PutOutcome>;
   /** Strongly consistent. */
   get(taskId: string, signal: AbortSignal): Promise<{ readonly record: TaskRecord | undefined; readonly now: StoreTime }>;
+  /** For people and sweeps; may lag behind `get` only where the store says so. One unreadable record does not hide the others. */
   list(query: LedgerQuery, signal: AbortSignal): Promise<LedgerPage>;
   /** Pure. */
   classify(error: unknown): LedgerErrorCode;
+  /** Frees sockets and files. */
   close(): Promise<void>;
 }
 
@@ -225,6 +227,7 @@ export type LookVerdict =
 export interface GuardStore {
   readonly specVersion: 1;
   readonly name: string;
+  /** Asks to run a request under its key; the verdict says whether. */
   begin(ask: GuardAsk, signal: AbortSignal): Promise<GuardVerdict>;
   /** False when the hold is over or was finished. */
   extend(hold: HoldId, holdMs: number, signal: AbortSignal): Promise<boolean>;
@@ -241,5 +244,6 @@ export interface GuardStore {
     response: StoredResponse | 'free',
     signal: AbortSignal,
   ): Promise<boolean>;
+  /** Frees sockets and files. */
   close(): Promise<void>;
 }

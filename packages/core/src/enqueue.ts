@@ -7,6 +7,8 @@ import { canonicalJson, type Json } from './json.ts';
 import type { EnqueueOutcome, NewTask } from './lease.ts';
 import type { FollowUp } from './record.ts';
 
+const ID = /^[\x20-\x7e]{1,256}$/;
+
 interface Prepared {
   readonly taskId: string;
   readonly message?: OutgoingMessage;
@@ -17,8 +19,8 @@ interface Prepared {
 export function identify(task: Pick<NewTask, 'type' | 'taskId' | 'idempotencyKey'>): { readonly taskId: string; readonly idempotencyKey: string } {
   for (const field of ['type', 'taskId', 'idempotencyKey'] as const) {
     const value = task[field];
-    if ((field === 'type' || value !== undefined) && (typeof value !== 'string' || value === '' || value.length > 256)) {
-      throw new LeaseholdError('bad-task', `${field} has to be a text of 1 to 256 characters.`, { field });
+    if ((field === 'type' || value !== undefined) && (typeof value !== 'string' || !ID.test(value))) {
+      throw new LeaseholdError('bad-task', `${field} has to be a text of 1 to 256 printable ASCII characters, since it travels in headers.`, { field });
     }
   }
   const idempotencyKey = task.idempotencyKey ?? task.taskId ?? randomUUID();

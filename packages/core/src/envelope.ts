@@ -30,7 +30,9 @@ export interface RawMessage {
 
 /** How one queue's messages are read and written. `decode` throws a {@link LeaseholdError} `bad-message` naming the field at fault. */
 export interface TaskCodec {
+  /** Reads a message, or throws naming the field at fault. */
   decode(message: RawMessage): DecodedTask;
+  /** Writes a message that `decode` reads as the same task. */
   encode(task: DecodedTask & { readonly taskId: string; readonly idempotencyKey: string }): {
     readonly body: Uint8Array;
     readonly attributes: Readonly<Record<string, string>>;
@@ -69,14 +71,14 @@ export function readMessage(codec: TaskCodec, entity: string, message: RawMessag
   const type = textField('type', decoded.type, MAX_ID_LENGTH);
   const override = message.attributes[TASK_ID_ATTRIBUTE];
   const named = override ?? decoded.taskId;
-  const taskId = named === undefined ? sha256(`${entity}\n${message.messageId}`) : textField('task id', named, MAX_ID_LENGTH);
+  const taskId = named === undefined ? sha256(`${entity}\n${message.messageId}`) : idField('task id', named);
   const carriedToken = tokenAttribute(message.attributes[TOKEN_ATTRIBUTE]);
   return {
     taskId,
     taskType: type,
     payload: decoded.payload,
     payloadHash: hashJson(decoded.payload),
-    idempotencyKey: decoded.idempotencyKey === undefined ? taskId : textField('idempotencykey', decoded.idempotencyKey, 1024),
+    idempotencyKey: decoded.idempotencyKey === undefined ? taskId : idField('idempotencykey', decoded.idempotencyKey),
     identity: named === undefined ? 'message-id' : 'task-id',
     ...(decoded.agentRunId !== undefined && { agentRunId: textField('agentrunid', decoded.agentRunId, MAX_ID_LENGTH) }),
     ...(decoded.traceparent !== undefined && { traceparent: decoded.traceparent }),
@@ -220,6 +222,13 @@ function textField(field: string, value: unknown, most: number): string {
   if (typeof value !== 'string' || value.length === 0) throw badMessage(field, 'is missing, empty or not text');
   if (value.length > most) throw badMessage(field, `has ${value.length} characters; the most is ${most}`);
   return value;
+}
+
+/** Ids travel in headers, so they are printable ASCII. */
+function idField(field: string, value: unknown): string {
+  const id = textField(field, value, MAX_ID_LENGTH);
+  if (!/^[\x20-\x7e]+$/.test(id)) throw badMessage(field, 'holds characters other than printable ASCII; encode it, or send a hash of it');
+  return id;
 }
 
 function optionalText(event: { readonly [key: string]: Json }, field: string): string | undefined {

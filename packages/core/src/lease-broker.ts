@@ -87,7 +87,10 @@ export const DEFAULT_RETENTION_MS: number = 30 * 86_400_000;
  *
  * @example
  * ```ts
- * const broker = createLeaseBroker({ driver: sqliteBroker({ file }), ledger: sqliteLedger({ file }) });
+ * import { createLeaseBroker } from '@leasehold/core';
+ * import { memoryBroker, memoryLedger } from '@leasehold/core/memory';
+ *
+ * const broker = createLeaseBroker({ driver: memoryBroker(), ledger: memoryLedger() });
  * ```
  */
 export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {

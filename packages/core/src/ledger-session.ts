@@ -17,11 +17,13 @@ export interface LedgerSession {
   readonly capabilities: LedgerCapabilities;
   /** One sending of a conditional write. */
   put(next: TaskRecord, lease: LeaseStamp | undefined, expect: PutExpectation, timeoutMs: number): Promise<PutOutcome | Unanswered>;
+  /** One strongly consistent read. */
   get(taskId: string, timeoutMs: number): Promise<{ readonly record: TaskRecord | undefined; readonly now: StoreTime } | Unanswered>;
   /** Rejects with the driver's error. */
   list(query: LedgerQuery, timeoutMs: number): Promise<LedgerPage>;
   /** The store's time now: carried forward from its last answer, or, when there is none to rely on, from a read of `taskId`. */
   time(taskId: string, timeoutMs: number): Promise<StoreTime | Unanswered>;
+  /** Closes the driver. */
   close(): Promise<void>;
 }
 

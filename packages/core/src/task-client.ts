@@ -44,6 +44,7 @@ export interface PlanStep {
 
 /** The requester's side. Made by {@link createTaskClient}. */
 export interface TaskClient {
+  /** Sends tasks; one outcome per task, in order. */
   enqueue(tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]>;
   /** Enqueues the steps of a plan. The key of each is run + step, so dispatching a plan again starts nothing twice; a plan sets no timing. */
   dispatch(agentRunId: string, steps: readonly PlanStep[]): Promise<readonly EnqueueOutcome[]>;
@@ -59,6 +60,7 @@ export interface TaskClient {
   answer(taskId: string, answer: { readonly approve: boolean; readonly reason: string }): Promise<AnswerOutcome>;
   /** Allows a dead-lettered task to run again. A parked message is sent again; any other is in the dead-letter queue, the broker's to move back. */
   reopen(taskId: string): Promise<AnswerOutcome>;
+  /** Records, a page at a time. */
   list(query: LedgerQuery): ReturnType<LedgerDriver['list']>;
 }
 

@@ -22,6 +22,8 @@ type Statements = (sql: string) => StatementSync;
 
 /** How far store time runs on before its height is written down again: a reboot starts at least this far above it. */
 const MARK_EVERY_MS = 1_000;
+/** Without a boot id: how far the uptime has to have gone back to mean a reboot. Taking a live boot for a new one would end leases early. */
+const REBOOT_MS = 100;
 
 /**
  * Store time: the boot clock plus an offset that the first user of the file in each boot writes down, so that all processes agree
@@ -81,8 +83,8 @@ export class StoreClock {
   #isThisBoot(statement: Statements, row: BootRow, uptime: number): boolean {
     const { bootId } = this.#bootClock;
     const behindMs = row.high_ms - (row.offset_ms + uptime);
-    // Without a boot id only a counter that went back tells; the mark is this coarse.
-    if (bootId === undefined) return row.boot_id === null && behindMs <= MARK_EVERY_MS;
+    // Without a boot id only a counter that went back tells. A reboot that is missed only delays: see the decision.
+    if (bootId === undefined) return row.boot_id === null && behindMs <= REBOOT_MS;
     if (row.boot_id !== bootId) {
       if (!statement('SELECT 1 FROM leasehold_boot WHERE boot_id = ?').get(bootId)) return false;
       throw new LeaseholdError(

@@ -66,13 +66,13 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
       claim(attempt.stage, reason);
     },
     call: (name, options, run) => call(attempt, name, options, run),
-    async effect<Committed, Found>(name: string, options: EffectOptions<Committed, Found>) {
+    effect: (async (name: string, options: EffectOptions<unknown, unknown>) => {
       alive(`ctx.effect(${JSON.stringify(name)})`);
-      attempt.effects.set(name, options as unknown as EffectOptions<unknown, unknown>);
+      attempt.effects.set(name, options);
       const effect = await runEffect(attempt.host, name, options);
       attempt.lastEffect = effect;
       return effect;
-    },
+    }) as TaskContext['effect'],
     async checkpoint(data) {
       alive('ctx.checkpoint');
       const stow = { signal: attempt.signal, ...(services.contentStore && { store: services.contentStore }) };

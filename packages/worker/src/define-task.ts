@@ -68,6 +68,8 @@ const STAGES = ['preflight', 'external_call', 'commit', 'verify'] as const;
  * @throws LeaseholdError naming the option: `bad-option`, or `lease-timing` when the lease does not survive a missed beat.
  * @example
  * ```ts
+ * import { defineTask } from '@leasehold/worker';
+ *
  * const greet = defineTask({ type: 'greet', lease: '90s', run: async (input: { name: string }) => ({ said: `Hello ${input.name}` }) });
  * ```
  */

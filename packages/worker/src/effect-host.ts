@@ -27,9 +27,9 @@ export function createEffectHost(attempt: Attempt): EffectHost {
         fence: task.token,
         scope: task.taskId,
         headers: {
-          'x-execution-scope': task.taskId,
+          'x-execution-scope': headerText(task.taskId),
           'x-execution-fence': String(task.token),
-          'idempotency-key': key,
+          'idempotency-key': headerText(key),
           ...(traceparent !== undefined && { traceparent }),
         },
         signal,
@@ -58,6 +58,11 @@ export function createEffectHost(attempt: Attempt): EffectHost {
       }
     },
   };
+}
+
+/** Bare where that is unambiguous, else as a quoted string (RFC 9651, section 3.3.3). */
+function headerText(text: string): string {
+  return /^[\w.:/@+~=-]+$/.test(text) ? text : `"${text.replace(/[\\"]/g, '\\$&')}"`;
 }
 
 const NEVER: AbortSignal = new AbortController().signal;

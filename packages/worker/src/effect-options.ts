@@ -27,8 +27,8 @@ export type ReadBack<Found> =
   /** Only a person can tell. */
   | 'human';
 
-/** One irreversible call. */
-export interface EffectOptions<Committed, Found> {
+/** What every irreversible call declares. */
+export interface EffectParts<Committed, Found> {
   /** The outside system, for the receipt. */
   readonly system: string;
   /** The idempotency key; the task's key and the effect's name unless given. One effect cannot have two. */
@@ -36,7 +36,6 @@ export interface EffectOptions<Committed, Found> {
   readonly targetId?: string;
   /** Makes the call. Started only while the lease is held and the intent is confirmed. */
   readonly commit: (context: CommitContext) => Promise<Committed> | Committed;
-  readonly readBack: ReadBack<Found>;
   /** The receipt from what was read back (from commit's answer where the read-back is `provider-replays-key` or `human`; from the response for `guarded`). */
   readonly receipt: (found: Found) => { readonly externalId: string; readonly status: string } | Promise<{ readonly externalId: string; readonly status: string }>;
   /**
@@ -48,6 +47,20 @@ export interface EffectOptions<Committed, Found> {
   /** After the intent and one lease, no older call can be on its way any more once this has passed. */
   readonly quiesce?: Duration;
 }
+
+/** One irreversible call, read back in any way. */
+export type EffectOptions<Committed, Found> = EffectParts<Committed, Found> & { readonly readBack: ReadBack<Found> };
+
+/** Read back by a function of your own. */
+export type ReadableEffect<Committed, Found> = EffectParts<Committed, Found> & {
+  readonly readBack: (context: ReadBackContext) => Promise<Found | undefined | null> | Found | undefined | null;
+};
+
+/** Read back through the look endpoint of a guarded receiver; the receipt comes from the response that it stored. */
+export type GuardedEffect<Committed> = EffectParts<Committed, LookedUp> & { readonly readBack: GuardedLook };
+
+/** Not readable: commit's own answer is the proof. */
+export type AnsweredEffect<Committed> = EffectParts<Committed, Committed> & { readonly readBack: 'provider-replays-key' | 'human' };
 
 /** An effect that exists, with the proof of it. */
 export interface VerifiedEffect<Found> {
@@ -62,5 +75,3 @@ export interface VerifiedEffect<Found> {
   /** What was found; absent when it came from the record. */
   readonly found?: Found;
 }
-
-export type { LookedUp };

@@ -69,13 +69,18 @@ export async function lookUp(url: string, context: Pick<ReadBackContext, 'scope'
 
 function readStored(value: Json | undefined): LookedUp | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-  const { status, headers, body, bodyEncoding } = value as Record<string, Json>;
+  const { status, headers, body, bodyEncoding, bodyOmitted } = value as Record<string, Json>;
   if (typeof status !== 'number' || typeof body !== 'string') return undefined;
   const bytes = Buffer.from(body, bodyEncoding === 'base64' ? 'base64' : 'utf8');
   return {
     status,
     headers: (headers ?? {}) as Record<string, string>,
     body: bytes,
-    json: () => JSON.parse(new TextDecoder().decode(bytes)) as Json,
+    json() {
+      if (bodyOmitted === true) {
+        throw new LeaseholdError('unavailable', 'The receiver did not keep this body (it was too large); build the receipt from status and headers.');
+      }
+      return JSON.parse(new TextDecoder().decode(bytes)) as Json;
+    },
   };
 }

@@ -1,5 +1,6 @@
 import type { Json, Ownership, Stage } from '@leasehold/core';
-import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
+import type { AnsweredEffect, GuardedEffect, ReadableEffect, VerifiedEffect } from './effect-options.ts';
+import type { LookedUp } from './guarded.ts';
 import type { TaskDefinition } from './define-task.ts';
 
 /** What a tool call gets. */
@@ -48,8 +49,10 @@ export interface TaskContext {
   progress(reason: string): void;
   /** Runs a tool call that changes nothing irrevocably, with a timeout of its own. */
   call<Result>(name: string, options: CallOptions, run: (call: CallContext) => Promise<Result> | Result): Promise<Result>;
-  /** Makes one irreversible call at most once: intent, commit, read-back, receipt. See {@link EffectOptions}. */
-  effect<Committed, Found = Committed>(name: string, options: EffectOptions<Committed, Found>): Promise<VerifiedEffect<Found>>;
+  /** Makes one irreversible call at most once: intent, commit, read-back, receipt. Which read-back there is says what the receipt is made from. */
+  effect<Committed>(name: string, options: GuardedEffect<Committed>): Promise<VerifiedEffect<LookedUp>>;
+  effect<Committed, Found>(name: string, options: ReadableEffect<Committed, Found>): Promise<VerifiedEffect<Found>>;
+  effect<Committed>(name: string, options: AnsweredEffect<Committed>): Promise<VerifiedEffect<Committed>>;
   /** Keeps what the next attempt should start from. Resolves when it is stored. */
   checkpoint(data: unknown): Promise<void>;
   /** Passes the task on to a fresh attempt, which finds the checkpoint. Ends this one: never resolves. */

@@ -1,10 +1,14 @@
 import { badOption, leaseTiming, parseDuration } from '@leasehold/core';
 import type { Clock, ContentStore, Duration, LeaseBroker } from '@leasehold/core';
 import { count, type TaskDefinition } from './define-task.ts';
+import type { InputSchema } from './standard-schema.ts';
+import type { TaskContext } from './task-context.ts';
 
 /** A task of any input and result; what a worker takes. */
-// eslint-disable-next-line typescript/no-explicit-any -- a list of tasks holds many input types; only `run` of each sees its own.
-export type AnyTask = TaskDefinition<any, any>;
+export type AnyTask = Pick<TaskDefinition<never>, Exclude<keyof TaskDefinition, 'run' | 'input'>> & {
+  readonly input?: InputSchema<unknown>;
+  run(input: unknown, ctx: TaskContext): unknown;
+};
 
 /** Where warnings go. Any pino-shaped logger fits. */
 export interface Logger {

@@ -48,7 +48,12 @@ const DEFER_MS = 1_000;
  * @throws LeaseholdError naming the option, before anything is received.
  * @example
  * ```ts
- * await createWorker({ broker, tasks: [openCase], concurrency: 20, drain: '25s' }).run();
+ * import type { LeaseBroker } from '@leasehold/core';
+ * import { createWorker, defineTask } from '@leasehold/worker';
+ *
+ * declare const broker: LeaseBroker;
+ * const greet = defineTask({ type: 'greet', run: (input: { name: string }) => `Hello ${input.name}` });
+ * await createWorker({ broker, tasks: [greet], concurrency: 20, drain: '25s' }).run();
  * ```
  */
 export function createWorker(options: WorkerOptions): Worker {
