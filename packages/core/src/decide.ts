@@ -1,7 +1,8 @@
 import type { PutExpectation } from './driver.ts';
-import type { CancelEvent, Carried, ClaimEvent, Decision, EffectFinding, OwnersEvent, Refusal, RefusalCause, TaskEvent } from './events.ts';
+import type { CancelEvent, ClaimEvent, Decision, OwnersEvent, Refusal, RefusalCause, TaskEvent } from './events.ts';
+import { blank, buried, cancelled, carry, changed, deadLettered, decision, effectOf, ENDED, entered, hasVerified, inDoubt, REOPENED, toError, withEffect, type Changes } from './record-changes.ts';
 import { HISTORY_LENGTH, isLapsed, isNewerSchema, isTerminal, SCHEMA_VERSION } from './record.ts';
-import type { Closing, EffectRecord, StoreTime, TaskError, TaskRecord } from './record.ts';
+import type { Closing, EffectRecord, StoreTime, TaskRecord } from './record.ts';
 
 /**
  * The rules of the protocol, all of them: what a record becomes when something happens to it, or why it does not.
@@ -265,127 +266,6 @@ function tombstone(event: CancelEvent, now: StoreTime): Decision {
     expiresAt: now.latest + event.retentionMs,
   };
   return { next, expect: { version: 0 } };
-}
-
-type Changes = { readonly [Field in keyof TaskRecord]?: TaskRecord[Field] | undefined };
-
-/** What every way out of `running` leaves behind. */
-const ENDED: Changes = {
-  leaseOwner: undefined,
-  leaseExpiresAt: undefined,
-  retryAt: undefined,
-  checkpoint: undefined,
-  parked: undefined,
-  closing: undefined,
-  cancelRequested: undefined,
-};
-const REOPENED: Changes = { state: 'queued', failures: 0, retryAt: undefined, deadlineAt: undefined, deadLetterSent: undefined, expiresAt: undefined };
-
-function cancelled(error: TaskError, retentionMs: number, now: StoreTime): Changes {
-  return { ...ENDED, state: 'cancelled', lastError: error, expiresAt: now.latest + retentionMs };
-}
-
-function deadLettered(error: TaskError, retentionMs: number, now: StoreTime): Changes {
-  // The checkpoint stays: a redriven task goes on from it.
-  const { checkpoint: _kept, ...ended } = ENDED;
-  return { ...ended, state: 'dead_lettered', lastError: error, deadLetterSent: false, expiresAt: now.latest + retentionMs };
-}
-
-/** Dead-lettered by someone who holds no lease. A new token: messages sent again before bear the old one and must not look like a redrive. */
-function buried(record: TaskRecord, error: TaskError, retentionMs: number, now: StoreTime): Changes {
-  return { ...deadLettered(error, retentionMs, now), fencingToken: record.fencingToken + 1 };
-}
-
-function toError(closing: Closing): TaskError {
-  return { errorClass: closing.errorClass, code: closing.errorClass, message: closing.reason };
-}
-
-function decision(
-  record: TaskRecord,
-  opId: string,
-  now: StoreTime,
-  fields: Changes,
-  lease: 'live' | 'lapsed' | 'any',
-  leaseMs?: number,
-): Decision {
-  const next = changed(record, { ...fields, version: record.version + 1, opId, updatedAt: now.latest });
-  return { next, ...(leaseMs !== undefined && { leaseMs }), expect: { version: record.version, lease } };
-}
-
-/** The record with these fields, those set to undefined removed. */
-function changed(record: TaskRecord, fields: Changes): TaskRecord {
-  const next: Record<string, unknown> = { ...record, ...fields };
-  for (const [name, value] of Object.entries(fields)) if (value === undefined) delete next[name];
-  return next as unknown as TaskRecord;
-}
-
-function blank(taskId: string, taskType: string, idempotencyKey: string, now: StoreTime): Omit<TaskRecord, 'state'> {
-  return {
-    schemaVersion: SCHEMA_VERSION,
-    taskId,
-    taskType,
-    stage: 'preflight',
-    stageEnteredAt: now.latest,
-    renewalCount: 0,
-    history: [],
-    fencingToken: 0,
-    attempt: 0,
-    failures: 0,
-    idempotencyKey,
-    effects: {},
-    version: 0,
-    opId: '',
-    createdAt: now.latest,
-    updatedAt: now.latest,
-  };
-}
-
-function carry(record: TaskRecord, carried: Carried | undefined, now: StoreTime): TaskRecord {
-  let next = record;
-  if (carried?.progress) {
-    const { stage, reason } = carried.progress;
-    const last = record.history.at(-1);
-    const same = last?.stage === stage && last.reason === reason;
-    const earlier = same ? record.history.slice(0, -1) : record.history;
-    const history = [...earlier, { stage, reason, at: now.latest }].slice(-HISTORY_LENGTH);
-    next = changed(next, { ...entered(record, stage, now), renewalReason: reason, history });
-  }
-  for (const [name, finding] of Object.entries(carried?.effects ?? {})) {
-    const known = effectOf(next, name);
-    // What was once read back exists, whatever a later look makes of it.
-    if (known && (known.status !== 'verified' || finding.status === 'verified')) next = changed(next, { effects: withEffect(next.effects, name, found(known, finding, record.fencingToken, now)) });
-  }
-  return next;
-}
-
-function found(known: EffectRecord, finding: EffectFinding, token: number, now: StoreTime): EffectRecord {
-  if (finding.status !== 'verified') return { ...known, status: finding.status, token };
-  return { ...known, ...finding, token, verifiedAt: now.latest };
-}
-
-function entered(record: TaskRecord, stage: TaskRecord['stage'], now: StoreTime): Changes {
-  return record.stage === stage ? {} : { stage, stageEnteredAt: now.latest };
-}
-
-function effectOf(record: TaskRecord, name: string): EffectRecord | undefined {
-  return Object.hasOwn(record.effects, name) ? record.effects[name] : undefined;
-}
-
-function withEffect(effects: TaskRecord['effects'], name: string, effect: EffectRecord): TaskRecord['effects'] {
-  const next: Record<string, EffectRecord> = { ...effects };
-  // Not by assignment: an effect may have any name, `__proto__` too.
-  Object.defineProperty(next, name, { value: effect, enumerable: true, configurable: true, writable: true });
-  return next;
-}
-
-function inDoubt(effects: TaskRecord['effects']): TaskRecord['effects'] {
-  return Object.fromEntries(
-    Object.entries(effects).map(([name, effect]) => [name, effect.status === 'intended' ? { ...effect, status: 'in_doubt' as const } : effect]),
-  );
-}
-
-function hasVerified(record: TaskRecord): boolean {
-  return Object.values(record.effects).some((effect) => effect.status === 'verified');
 }
 
 function busy(record: TaskRecord, now: StoreTime): Refusal {

@@ -4,7 +4,9 @@ import type { Problem } from './problem.ts';
 
 /** The request headers a guard reads. */
 export const SCOPE_HEADER = 'X-Execution-Scope';
+/** The fencing token. */
 export const FENCE_HEADER = 'X-Execution-Fence';
+/** The effect's key. */
 export const KEY_HEADER = 'Idempotency-Key';
 
 /** Who asks for what: checked, and as the caller named it. */

@@ -38,6 +38,7 @@ export interface TaskOptions<Input, Result> {
   readonly identity?: 'task-id' | 'message-id';
   /** Refuse vague progress reasons ("still running") instead of warning. */
   readonly strict?: boolean;
+  /** Does the work. What it returns is the result; what it throws is retried, unless it is a `PermanentError`. */
   run(input: Input, ctx: TaskContext): Promise<Result> | Result;
 }
 
@@ -57,6 +58,7 @@ export interface TaskDefinition<Input = unknown, Result = unknown> {
   readonly backoff: Backoff;
   readonly identity: 'task-id' | 'message-id';
   readonly strict: boolean;
+  /** Does the work. */
   run(input: Input, ctx: TaskContext): Promise<Result> | Result;
 }
 

@@ -51,7 +51,9 @@ export interface TaskContext {
   call<Result>(name: string, options: CallOptions, run: (call: CallContext) => Promise<Result> | Result): Promise<Result>;
   /** Makes one irreversible call at most once: intent, commit, read-back, receipt. Which read-back there is says what the receipt is made from. */
   effect<Committed>(name: string, options: GuardedEffect<Committed>): Promise<VerifiedEffect<LookedUp>>;
+  /** Reads back by a function of yours. */
   effect<Committed, Found>(name: string, options: ReadableEffect<Committed, Found>): Promise<VerifiedEffect<Found>>;
+  /** Takes commit's own answer as proof. */
   effect<Committed>(name: string, options: AnsweredEffect<Committed>): Promise<VerifiedEffect<Committed>>;
   /** Keeps what the next attempt should start from. Resolves when it is stored. */
   checkpoint(data: unknown): Promise<void>;

@@ -12,6 +12,7 @@ export type AnyTask = Pick<TaskDefinition<never>, Exclude<keyof TaskDefinition, 
 
 /** Where warnings go. Any pino-shaped logger fits. */
 export interface Logger {
+  /** One warning, with its facts. */
   warn(fields: object, message: string): void;
 }
 
