@@ -226,6 +226,7 @@ export class Attempt {
     if (this.#aborted) this.#onAbort();
     await Promise.race([ended.then(() => (given = true)), patience]);
     timer?.cancel();
+    this.#onAbort = () => undefined;
     if (given) return end;
     this.port.task.announce('handler_leaked', { cause: this.#aborted?.cause ?? 'unknown', durationMs: clock.monotonic() - this.startedAt });
     void ended.then(() => {
@@ -377,7 +378,6 @@ export class Attempt {
     this.limits.stop();
     this.services.heartbeat.drop(this.#kept);
     this.#unwatch();
-    this.#onAbort = () => undefined;
     // Whoever still waits on the signal learns that there is nothing left to do.
     if (!this.signal.aborted) this.#controller.abort(new TaskAborted('lost', 'the attempt has ended'));
   }
