@@ -126,8 +126,8 @@ export function claimMessages(session: Session, settings: QueueSettings, max: nu
 }
 
 function parseHandle(handle: string): readonly [id: number, receipt: number] {
-  const [id = '', receipt = ''] = String(handle).split('.');
-  return /^\d+$/.test(id) && /^\d+$/.test(receipt) ? [Number(id), Number(receipt)] : [-1, -1];
+  const found = /^(\d+)\.(\d+)$/.exec(handle);
+  return found ? [Number(found[1]), Number(found[2])] : [-1, -1];
 }
 
 /** Holds a message for `leaseMs` from now. */
