@@ -1,6 +1,6 @@
 import type { BrokerSession, HeldDelivery } from './broker-session.ts';
 import { publish, type LeaseholdEvent } from './channel.ts';
-import type { Clock } from './clock.ts';
+import { sleep, type Clock } from './clock.ts';
 import { decide, isRefusal } from './decide.ts';
 import { enqueueTasks, followUpTask } from './enqueue.ts';
 import { readMessage, TASK_ID_ATTRIBUTE, TOKEN_ATTRIBUTE, type TaskCodec, type TaskMessage } from './envelope.ts';
@@ -14,6 +14,8 @@ import { newOpId, type TaskLease } from './task-lease.ts';
 const CALL_TIMEOUT_MS = 10_000;
 /** How long a message that cannot be handled here stays away, where the broker keeps delays that long. */
 const LONGEST_DELAY_MS = 15 * 60_000;
+/** How long such a message is held before it is given back, where the broker keeps no delay at all. */
+const HOLD_MS = 1_000;
 
 /** Everything that a delivery can need besides being worked on: replies to refusals, copies, dead letters, follow-ups. */
 export interface DeliveryDesk {
@@ -110,6 +112,11 @@ export function deliveryDesk(parts: {
     }
     await session.release(held, delayMs);
   };
+  /** The longest a message can be made to wait outside of this process. */
+  const longestWait = (held: HeldDelivery): number => {
+    const { releaseDelayMs, sendDelayMs } = session.capabilities;
+    return ordered(held) ? releaseDelayMs : Math.max(releaseDelayMs, sendDelayMs);
+  };
   const ordered = (held: HeldDelivery): boolean => session.capabilities.ordering && held.delivery.groupId !== undefined;
 
   const desk: DeliveryDesk = {
@@ -182,6 +189,8 @@ export function deliveryDesk(parts: {
         case 'not-yet':
           if (!record) break;
           announce('task_deferred', message, { reason: 'not-yet', delayMs: refusal.waitMs ?? 0 });
+          // Given back, it would return at once, and again, until the broker gave it up: it is held like a busy one.
+          if (longestWait(held) === 0) return { kind: 'busy', taskId: message.taskId, waitMs: refusal.waitMs ?? 0, held };
           await back(held, { taskId: record.taskId, token: record.fencingToken }, refusal.waitMs ?? 0);
           return handled('not-yet', message.taskId, false);
         case 'cancelled':
@@ -203,6 +212,7 @@ export function deliveryDesk(parts: {
     },
     async giveBack(held, message, why, delayMs) {
       announce('task_deferred', message, { reason: why, delayMs });
+      if (session.capabilities.releaseDelayMs === 0) await sleep(clock, HOLD_MS);
       await session.release(held, delayMs);
       return handled(why, message.taskId, false);
     },
