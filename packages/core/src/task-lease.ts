@@ -23,10 +23,11 @@ export type ApplyOutcome =
   | { readonly refused: Refusal }
   | Lost;
 
-/** When (monotonic) a write was sent first, and when the sending that was answered left. */
+/** When (monotonic) a write was sent first, and when the sending that was answered left; the wall's lead over monotonic time at that moment. */
 interface Sending {
   readonly firstAt: number;
   readonly lastAt: number;
+  readonly wallOffset: number;
 }
 
 /** A nonce for one write. */
@@ -79,7 +80,7 @@ export class TaskLease {
     this.#record = parts.record;
     this.#confirmedUntil = parts.sending.firstAt;
     this.#confirmedAt = parts.clock.wall();
-    this.#wallOffset = parts.clock.wall() - parts.clock.monotonic();
+    this.#wallOffset = parts.sending.wallOffset;
     this.#confirm(parts.record, parts.now, parts.sending, parts.timing.leaseMs);
   }
 
@@ -186,7 +187,10 @@ export class TaskLease {
         if (!repeat || !(await this.#pause(tries++))) return { unknown: now.unanswered };
         continue;
       }
+      // Reading the time may have taken what was left.
+      if (this.lost) return this.#lost as Lost;
       const lastAt = this.#clock.monotonic();
+      const wallOffset = this.#clock.wall() - lastAt;
       write ??= { opId: newOpId(), carry: this.#carry, firstAt: lastAt, bound: now.latest };
       const { opId, carry, firstAt } = write;
       const event = { ...request, opId, owner: this.owner, token: base.fencingToken, carry } as OwnersEvent;
@@ -205,7 +209,7 @@ export class TaskLease {
         if (!repeat || !(await this.#pause(tries++))) return { unknown: answer.unanswered };
         continue;
       }
-      const sending = { firstAt, lastAt };
+      const sending = { firstAt, lastAt, wallOffset };
       if (answer.ok) return this.#accept(answer.record, answer.now, sending, outcome.leaseMs, carry);
       const current = answer.current;
       // Applied by an earlier sending whose answer was lost.
@@ -263,7 +267,8 @@ export class TaskLease {
     // Every older sending expects a version that is gone now.
     this.#unanswered.clear();
     this.#confirmedAt = this.#clock.wall();
-    this.#wallOffset = this.#clock.wall() - this.#clock.monotonic();
+    // From before the answer: a machine that slept while it was on its way counts the lease from too late.
+    this.#wallOffset = sending.wallOffset;
     this.#clockTooWide = !(now.latest - now.earliest <= this.timing.marginMs);
     if (record.state !== 'running') this.#ended = true;
     else if (leaseMs !== undefined) {
