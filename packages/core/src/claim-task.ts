@@ -35,6 +35,7 @@ export async function claimTask(
   for (let tries = 1, races = 0; ; ) {
     const now = await session.time(request.taskId, timeoutMs);
     const lastAt = clock.monotonic();
+    const wallOffset = clock.wall() - lastAt;
     let failed = 'unanswered' in now ? now : undefined;
     if (!('unanswered' in now)) {
       const outcome = decide(current, event, now);
@@ -57,10 +58,10 @@ export async function claimTask(
           const record = answer.ok ? answer.record : answer.current;
           if (record?.opId === opId) {
             if (record.state !== 'running') return { ended: record };
-            return { lease: new TaskLease({ session, clock, timing, record, now: answer.now, sending: { firstAt: first.at, lastAt } }) };
+            return { lease: new TaskLease({ session, clock, timing, record, now: answer.now, sending: { firstAt: first.at, lastAt, wallOffset } }) };
           }
-          if (record && record.version === current?.version && ++races > 3) {
-            // The store's clock cannot tell yet whether the lease is over.
+          if (record?.version === current?.version && ++races > 3) {
+            // The store's clock cannot tell yet whether the lease is over (or a driver refuses without saying what stands there).
             return { refused: { refused: 'busy', message: 'the lease of the owner is about to end', waitMs: 0 }, record };
           }
           // Somebody else's record: decide again from it.
