@@ -129,6 +129,7 @@ function grant(record: TaskRecord, event: ClaimEvent, now: StoreTime, expect: Pu
     heartbeatAt: now.latest,
     deadlineAt: record.deadlineAt ?? (event.deadlineMs === undefined ? undefined : now.latest + event.deadlineMs),
     retryAt: undefined,
+    expiresAt: undefined,
     parked: undefined,
     closing,
   });
@@ -196,6 +197,7 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
         lastError: event.error,
         failures: record.failures + (event.failure ? 1 : 0),
         retryAt: event.delayMs > 0 ? now.latest + event.delayMs : undefined,
+        expiresAt: event.retentionMs === undefined ? undefined : now.latest + event.retentionMs,
       });
     case 'hand-off': {
       const error = { errorClass: 'hand-off', code: 'hand-off', message: event.reason };

@@ -85,6 +85,8 @@ export interface ReleaseEvent extends OwnersWrite {
   readonly delayMs: number;
   /** False for drain and for whatever else is not the task's fault. */
   readonly failure: boolean;
+  /** For records that nobody need claim again (the key of a serialisation): clean up that long after. */
+  readonly retentionMs?: number;
 }
 
 /** The owner passes the task on because its time is capped. A failure, unless this attempt moved the checkpoint. */

@@ -121,7 +121,7 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     const held = 'delivery' in delivery ? delivery : session.hold(delivery, clock.monotonic());
     const message = await desk.read(held);
     if ('kind' in message) return message;
-    const policy = ask.policy(message);
+    const policy = await ask.policy(message);
     if (policy === 'refuse') return desk.giveBack(held, message, 'refused-type', desk.longestDelay);
     if ('deferMs' in policy) return desk.giveBack(held, message, 'deferred', policy.deferMs);
     const left = held.heldUntil - clock.monotonic();

@@ -69,12 +69,15 @@ export interface ClaimPolicy {
   readonly retentionMs: number;
 }
 
+/** What a worker says to a task before it is claimed. */
+export type PolicyAnswer = ClaimPolicy | 'refuse' | { readonly deferMs: number };
+
 /** How to treat the deliveries of an acquire. */
 export interface AdoptOptions {
   /** `<service>/<instance>#<process nonce>`; the same for all leases of a process. */
   readonly owner: string;
   /** The policy for a task, `refuse` for a type that is not ours, or a delay after which to offer it again. Called before anything is written. */
-  readonly policy: (task: TaskMessage) => ClaimPolicy | 'refuse' | { readonly deferMs: number };
+  readonly policy: (task: TaskMessage) => PolicyAnswer | Promise<PolicyAnswer>;
 }
 
 /** What to receive. */

@@ -1,5 +1,5 @@
 import { badOption, leaseTiming, LeaseholdError, parseDuration } from '@leasehold/core';
-import type { Backoff, Duration, LeaseOption, LeaseTiming, Stage } from '@leasehold/core';
+import type { Backoff, Duration, LeaseOption, LeaseTiming, Stage, TaskMessage } from '@leasehold/core';
 import type { TaskContext } from './task-context.ts';
 import type { InputSchema } from './standard-schema.ts';
 
@@ -32,6 +32,11 @@ export interface TaskOptions<Input, Result> {
   readonly limits?: TaskLimits;
   /** How many of this type a worker runs at once. Default: the worker's concurrency. */
   readonly concurrency?: number;
+  /**
+   * One task at a time of those with the same key, across all workers of the ledger: `agent-run`, or a function of the task.
+   * Tasks without a key run freely. Costs two more ledger writes a task. Says nothing about order.
+   */
+  readonly serialize?: 'agent-run' | ((task: TaskMessage) => string | undefined);
   /** Waits between attempts. Default 1 s, doubling, at most 5 minutes. */
   readonly backoff?: { readonly first?: Duration; readonly max?: Duration };
   /** `message-id`: tasks with effects may come from messages that name no task; two copies of such a message are two tasks. */
@@ -58,6 +63,7 @@ export interface TaskDefinition<Input = unknown, Result = unknown> {
   readonly backoff: Backoff;
   readonly identity: 'task-id' | 'message-id';
   readonly strict: boolean;
+  readonly keyOf?: (task: TaskMessage) => string | undefined;
   /** Does the work. */
   run(input: Input, ctx: TaskContext): Promise<Result> | Result;
 }
@@ -103,6 +109,7 @@ export function defineTask<Input = unknown, Result = unknown>(options: TaskOptio
     identity: options.identity ?? 'task-id',
     strict: options.strict ?? false,
     run: (input, ctx) => options.run(input, ctx),
+    ...(options.serialize !== undefined && { keyOf: keyFunction(options.serialize, at('serialize')) }),
     ...(options.input && { input: options.input }),
     ...(deadlineMs !== undefined && { deadlineMs }),
     ...(progressMs !== undefined && { progressMs }),
@@ -110,6 +117,12 @@ export function defineTask<Input = unknown, Result = unknown>(options: TaskOptio
     ...(expectedMs !== undefined && { expectedMs }),
     ...(options.concurrency !== undefined && { concurrency: count(options.concurrency, at('concurrency'), 1) }),
   };
+}
+
+function keyFunction(serialize: NonNullable<TaskOptions<never, never>['serialize']>, field: string): (task: TaskMessage) => string | undefined {
+  if (serialize === 'agent-run') return (task) => task.agentRunId;
+  if (typeof serialize !== 'function') throw badOption(field, serialize, "write 'agent-run', or a function that answers the key of a task.");
+  return serialize;
 }
 
 /** A whole number from 1 up. */

@@ -16,9 +16,16 @@ export interface Logger {
   warn(fields: object, message: string): void;
 }
 
+/** A broker and its share of the places while several have work. Default weight 1. */
+export interface WeightedBroker {
+  readonly broker: LeaseBroker;
+  readonly weight: number;
+}
+
 /** What {@link createWorker} takes. */
 export interface WorkerOptions {
-  readonly broker: LeaseBroker;
+  /** Where tasks come from: one broker, or several (to drain an old one, or by weight as priorities). They have to share a clock. */
+  readonly broker: LeaseBroker | readonly (LeaseBroker | WeightedBroker)[];
   readonly tasks: readonly AnyTask[];
   /** How many tasks run at once. Default 10. */
   readonly concurrency?: number;
@@ -40,7 +47,7 @@ export interface WorkerOptions {
 
 /** The options, checked, with defaults filled in. */
 export interface WorkerSettings {
-  readonly broker: LeaseBroker;
+  readonly brokers: readonly WeightedBroker[];
   readonly clock: Clock;
   readonly tasks: ReadonlyMap<string, AnyTask>;
   readonly concurrency: number;
@@ -59,30 +66,19 @@ export interface WorkerSettings {
  * @throws LeaseholdError naming the option and the remedy.
  */
 export function workerSettings(options: WorkerOptions): WorkerSettings {
-  if (typeof options.broker?.acquire !== 'function') throw badOption('broker', options.broker, 'make one with createLeaseBroker.');
+  const brokers = weighted(options.broker);
   if (!Array.isArray(options.tasks) || options.tasks.length === 0) throw badOption('tasks', options.tasks, 'list at least one task made with defineTask.');
-  const { broker } = options;
   const tasks = new Map<string, AnyTask>();
   for (const task of options.tasks as readonly AnyTask[]) {
     if (tasks.has(task.type)) throw badOption('tasks', task.type, 'two tasks have this type; each type needs one.');
-    const { timing } = task;
-    // Once more with what is known now: this ledger's clock and this broker's batching.
-    leaseTiming(
-      { length: timing.leaseMs, heartbeat: timing.heartbeatMs, margin: timing.marginMs, tolerate: timing.tolerate },
-      `${task.type}.lease`,
-      { minLeaseMs: broker.ledger.capabilities.minLeaseMs, uncertaintyMs: broker.ledger.capabilities.clockErrorMs + broker.lingerMs },
-    );
-    const cap = Math.min(task.totalMs ?? Number.POSITIVE_INFINITY, broker.capabilities.totalLeaseMs ?? Number.POSITIVE_INFINITY);
-    if (task.expectedMs !== undefined && task.expectedMs > cap) {
-      throw badOption(`${task.type}.limits.expected`, task.expectedMs, `an attempt can hold a task of ${broker.name} for ${cap} ms at most; hand it off in parts.`);
-    }
+    for (const { broker } of brokers) checkTask(task, broker);
     tasks.set(task.type, task);
   }
   const logger = options.logger ?? { warn: (_fields, message) => void process.stderr.write(`leasehold: ${message}\n`) };
-  warnOfDeliveries(broker, [...tasks.values()], logger);
+  for (const { broker } of brokers) warnOfDeliveries(broker, [...tasks.values()], logger);
   return {
-    broker,
-    clock: broker.clock,
+    brokers,
+    clock: (brokers[0] as WeightedBroker).broker.clock,
     tasks,
     concurrency: count(options.concurrency, 'concurrency', 10),
     drainMs: parseDuration(options.drain ?? 25_000, 'drain', { min: 0 }),
@@ -93,6 +89,32 @@ export function workerSettings(options: WorkerOptions): WorkerSettings {
     logger,
     longestLeaseMs: Math.max(...[...tasks.values()].map((task) => task.timing.leaseMs)),
   };
+}
+
+function weighted(option: WorkerOptions['broker']): readonly WeightedBroker[] {
+  const listed = (Array.isArray(option) ? option : [option]) as readonly (LeaseBroker | WeightedBroker)[];
+  if (listed.length === 0) throw badOption('broker', option, 'give at least one broker made with createLeaseBroker.');
+  return listed.map((entry, index) => {
+    const field = Array.isArray(option) ? `broker[${index}]` : 'broker';
+    const found = typeof entry === 'object' && entry !== null && 'weight' in entry ? entry : { broker: entry as LeaseBroker, weight: 1 };
+    if (typeof found.broker?.acquire !== 'function') throw badOption(field, entry, 'make one with createLeaseBroker.');
+    if (!(Number.isFinite(found.weight) && found.weight > 0)) throw badOption(`${field}.weight`, found.weight, 'give a number above 0.');
+    return found;
+  });
+}
+
+function checkTask(task: AnyTask, broker: LeaseBroker): void {
+  const { timing } = task;
+  // Once more with what is known now: this ledger's clock and this broker's batching.
+  leaseTiming(
+    { length: timing.leaseMs, heartbeat: timing.heartbeatMs, margin: timing.marginMs, tolerate: timing.tolerate },
+    `${task.type}.lease`,
+    { minLeaseMs: broker.ledger.capabilities.minLeaseMs, uncertaintyMs: broker.ledger.capabilities.clockErrorMs + broker.lingerMs },
+  );
+  const cap = Math.min(task.totalMs ?? Number.POSITIVE_INFINITY, broker.capabilities.totalLeaseMs ?? Number.POSITIVE_INFINITY);
+  if (task.expectedMs !== undefined && task.expectedMs > cap) {
+    throw badOption(`${task.type}.limits.expected`, task.expectedMs, `an attempt can hold a task of ${broker.name} for ${cap} ms at most; hand it off in parts.`);
+  }
 }
 
 function warnOfDeliveries(broker: LeaseBroker, tasks: readonly AnyTask[], logger: Logger): void {

@@ -1,10 +1,12 @@
-import { backoffDelay, publish, sleep } from '@leasehold/core';
-import type { Acquired, AdoptOptions, Busy, HeldDelivery, Lease, Timer } from '@leasehold/core';
+import { publish } from '@leasehold/core';
+import type { Acquired, AdoptOptions, HeldDelivery, Lease, Timer } from '@leasehold/core';
 import { Attempt, type AttemptOutcome, type AttemptServices } from './attempt.ts';
 import { brokerPort } from './attempt-port.ts';
 import { createHeartbeat } from './heartbeat.ts';
-import { createParking } from './parking.ts';
 import { processOwner } from './process-owner.ts';
+import { createSerialKeys, type KeyHold } from './serial-keys.ts';
+import { createShares, createSlots } from './slots.ts';
+import { createStation, type Station } from './station.ts';
 import { workerSettings, type AnyTask, type WorkerOptions } from './worker-options.ts';
 
 /** What a worker has done and is doing. */
@@ -25,19 +27,35 @@ export interface StopReport {
   readonly leaked: number;
 }
 
+/** Whether to keep the process and whether to send it work. */
+export interface WorkerHealth {
+  /** The loop turns and beats go out. Says nothing of the broker: restarting a worker does not mend one. */
+  readonly live: boolean;
+  /** Polls end well and no stop was asked for. */
+  readonly ready: boolean;
+  /** How late the latest beat went out, in milliseconds. */
+  readonly lateMs: number;
+  readonly brokers: readonly { readonly name: string; readonly ready: boolean }[];
+  readonly running: number;
+  readonly leaked: number;
+}
+
 /** Runs tasks. Made by {@link createWorker}. */
 export interface Worker {
   readonly owner: string;
   readonly stats: WorkerStats;
   /** The attempts under way, for health endpoints and displays. */
   readonly current: readonly { readonly taskId: string; readonly taskType: string; readonly stage: string; readonly reason: string; readonly remainingMs: number }[];
+  /** For a health endpoint. */
+  health(): WorkerHealth;
   /** Runs until stopped, by `stop()` or a signal; resolves when everything has ended. The process then exits by itself. */
   run(): Promise<StopReport>;
   /** Stops receiving, lets handlers end within the drain time, then aborts and releases. */
   stop(): Promise<StopReport>;
 }
 
-const RECEIVE_BACKOFF = { firstMs: 500, maxMs: 30_000 };
+/** A beat that late means that the event loop is blocked. */
+const LATE_MS = 5_000;
 /** How long the broker gets to confirm what it was told last, before a stop is forced. */
 const FLUSH_MS = 5_000;
 const DEFER_MS = 1_000;
@@ -58,19 +76,21 @@ const DEFER_MS = 1_000;
  */
 export function createWorker(options: WorkerOptions): Worker {
   const settings = workerSettings(options);
-  const { broker, clock, tasks } = settings;
+  const { clock, tasks } = settings;
   const owner = processOwner(settings.service);
   const heartbeat = createHeartbeat(clock);
-  const attempts = new Map<Attempt, Lease>();
+  const keys = createSerialKeys({ clock, heartbeat, owner });
+  const slots = createSlots(settings.concurrency);
+  const shares = createShares(settings.brokers.map((entry) => entry.weight));
+  const attempts = new Set<Attempt>();
   const byType = new Map<string, number>();
   const outcomes: Record<AttemptOutcome, number> = {
     settled: 0, released: 0, 'handed-off': 0, 'dead-lettered': 0, cancelled: 0, 'waiting-human': 0, lost: 0, unknown: 0, leaked: 0,
   };
-  let taken = 0;
   let claimed = 0;
   let replayed = 0;
   let leaked = 0;
-  let wake: () => void = () => undefined;
+  let draining = false;
   let running: Promise<StopReport> | undefined;
   const stopping = new AbortController();
   const starts = new Set<Promise<void>>();
@@ -83,110 +103,84 @@ export function createWorker(options: WorkerOptions): Worker {
     ...(options.contentStore && { contentStore: options.contentStore }),
     ...(options.onRejected && { onRejected: options.onRejected }),
   };
-  const freeSlot = (): void => {
-    taken--;
-    wake();
-  };
-  const countType = (type: string, by: number): void => void byType.set(type, (byType.get(type) ?? 0) + by);
 
-  const policyFor = (counted: { type?: string }): AdoptOptions['policy'] => (message) => {
+  /** What a delivery has taken besides its slot. */
+  interface Taken {
+    type?: string;
+    key?: KeyHold;
+  }
+  const policyFor = (station: Station, has: Taken): AdoptOptions['policy'] => async (message) => {
     const task = tasks.get(message.taskType);
     if (!task) return 'refuse';
-    if ((byType.get(task.type) ?? 0) >= (task.concurrency ?? settings.concurrency)) {
-      return { deferMs: Math.round(DEFER_MS * (0.5 + Math.random())) };
+    const count = byType.get(task.type) ?? 0;
+    if (count >= (task.concurrency ?? settings.concurrency)) return { deferMs: Math.round(DEFER_MS * (0.5 + Math.random())) };
+    has.type = task.type;
+    byType.set(task.type, count + 1);
+    const key = task.keyOf?.(message);
+    if (key !== undefined) {
+      const hold = await keys.take(station.broker.ledger, task.timing, task.type, key);
+      if ('waitMs' in hold) return { deferMs: Math.max(50, Math.round(hold.waitMs * (0.5 + Math.random() / 2))) };
+      has.key = hold;
     }
-    counted.type = task.type;
-    countType(task.type, 1);
     return {
       timing: task.timing,
       attempts: task.attempts,
-      retentionMs: options.broker.retentionMs,
+      retentionMs: station.broker.retentionMs,
       ...(task.deadlineMs !== undefined && { deadlineMs: task.deadlineMs }),
     };
   };
 
   /** One delivery in its slot: claim, run, free the slot. Never rejects. */
-  const start = async (held: HeldDelivery): Promise<void> => {
-    const counted: { type?: string } = {};
+  const start = async (station: Station, held: HeldDelivery): Promise<void> => {
+    const has: Taken = {};
     try {
       if (stopping.signal.aborted) {
-        await broker.handBack(held, 0);
+        await station.broker.handBack(held, 0);
         return;
       }
-      const acquired = await broker.adopt(held, { owner, policy: policyFor(counted) });
-      await handle(acquired);
+      const acquired = await station.broker.adopt(held, { owner, policy: policyFor(station, has) });
+      await handle(station, acquired, has);
     } catch (error) {
       // The lease, if there is one, lapses; redelivery reconciles.
       publish({ name: 'warning', at: clock.wall(), reason: 'a delivery could not be handled', errorCode: error instanceof Error ? error.name : 'unknown' });
     } finally {
-      if (counted.type !== undefined) countType(counted.type, -1);
-      freeSlot();
+      await has.key?.release();
+      if (has.type !== undefined) byType.set(has.type, (byType.get(has.type) ?? 1) - 1);
+      slots.free();
     }
   };
-  const handle = async (acquired: Acquired): Promise<void> => {
+  const handle = async (station: Station, acquired: Acquired, has: Taken): Promise<void> => {
     if (acquired.kind === 'replay') replayed++;
-    else if (acquired.kind === 'busy') await keepBusy(acquired);
-    else if (acquired.kind === 'lease') await work(acquired, tasks.get(acquired.message.taskType) as AnyTask);
+    else if (acquired.kind === 'lease') await work(station, acquired, has);
+    else if (acquired.kind === 'busy') {
+      if (stopping.signal.aborted) await station.broker.handBack(acquired.held, Math.max(1_000, acquired.waitMs));
+      else station.parking.park(acquired);
+    }
   };
-  const keepBusy = async (busy: Busy): Promise<void> => {
-    if (stopping.signal.aborted) await broker.handBack(busy.held, Math.max(1_000, busy.waitMs));
-    else parking.park(busy);
-  };
-  const work = async (lease: Lease, definition: AnyTask): Promise<void> => {
+  const work = async (station: Station, lease: Lease, has: Taken): Promise<void> => {
     claimed++;
-    const attempt = new Attempt({ port: brokerPort(broker, lease), definition, message: lease.message, services });
-    attempts.set(attempt, lease);
-    if (draining.aborted) attempt.abort('draining', 'the worker is shutting down');
+    const definition = tasks.get(lease.message.taskType) as AnyTask;
+    const attempt = new Attempt({ port: brokerPort(station.broker, lease), definition, message: lease.message, services });
+    attempts.add(attempt);
+    has.key?.onLost((lost) => attempt.abort('lost', `the key of this task was lost: ${lost.message}`));
+    if (draining) attempt.abort('draining', 'the worker is shutting down');
     const outcome = await attempt.run();
     attempts.delete(attempt);
     outcomes[outcome]++;
     if (outcome === 'leaked') leaked++;
-    parking.recall(lease.taskId);
+    station.parking.recall(lease.taskId);
   };
-  const begin = (held: HeldDelivery): void => {
-    taken++;
-    const started = start(held);
+  const begin = (station: Station, held: HeldDelivery): void => {
+    slots.take();
+    const started = start(station, held);
     starts.add(started);
     void started.finally(() => starts.delete(started));
   };
-  const parking = createParking({
-    clock,
-    leaseMs: settings.longestLeaseMs,
-    canExtend: broker.capabilities.extend,
-    extend: (busy, leaseMs) => broker.extend(busy, leaseMs),
-    handBack: (busy, delayMs) => broker.handBack(busy.held, delayMs),
-    retry(busy) {
-      if (taken >= settings.concurrency || stopping.signal.aborted) return false;
-      begin(busy.held);
-      return true;
-    },
-  });
-  const draining = { aborted: false };
+  const stations = settings.brokers.map(({ broker }, index) =>
+    createStation({ index, broker, settings, slots, shares, stopping: stopping.signal, begin }),
+  );
 
-  /** Asks for no more than can start now. */
-  const intake = async (): Promise<void> => {
-    for (let failures = 0; !stopping.signal.aborted; ) {
-      const free = settings.concurrency - taken;
-      if (free <= 0) {
-        await new Promise<void>((resolve) => (wake = resolve));
-        continue;
-      }
-      try {
-        const received = await broker.receive({ max: free, leaseMs: settings.longestLeaseMs, waitMs: settings.pollMs, signal: stopping.signal });
-        failures = 0;
-        for (const held of received) begin(held);
-      } catch (error) {
-        if (stopping.signal.aborted) return;
-        const delay = backoffDelay(RECEIVE_BACKOFF, ++failures);
-        const code = error instanceof Error ? error.name : 'unknown';
-        publish({ name: 'broker_call_failed', at: clock.wall(), cause: `${broker.name}: receive`, errorCode: code, delayMs: delay });
-        if (failures === 1 || failures % 10 === 0) settings.logger.warn({ code, failures }, `receiving from ${broker.name} failed (${code}); trying again.`);
-        // A stop ends the wait, which is no failure.
-        await sleep(clock, delay, stopping.signal).catch(() => undefined);
-      }
-    }
-  };
-  /** True when `work` ended within `ms`. */
+  /** True when `what` ended within `ms`. */
   const within = async (ms: number, what: Promise<unknown>): Promise<boolean> => {
     let timer: Timer | undefined;
     const limit = new Promise<boolean>((resolve) => (timer = clock.timer(ms, () => resolve(false))));
@@ -197,16 +191,16 @@ export function createWorker(options: WorkerOptions): Worker {
   const idle = async (): Promise<void> => {
     while (starts.size > 0) await Promise.all(starts);
   };
-  const drain = async (intakeEnded: Promise<void>): Promise<StopReport> => {
+  const drain = async (intakeEnded: Promise<unknown>): Promise<StopReport> => {
     publish({ name: 'drain_started', at: clock.wall(), owner, count: attempts.size });
-    await parking.empty();
+    await within(FLUSH_MS, Promise.all(stations.map((station) => station.parking.empty())));
     let ended = await within(settings.drainMs, Promise.all([intakeEnded, idle()]));
     if (!ended) {
-      draining.aborted = true;
-      for (const attempt of attempts.keys()) attempt.abort('draining', 'the worker is shutting down');
+      draining = true;
+      for (const attempt of attempts) attempt.abort('draining', 'the worker is shutting down');
       ended = await within(settings.graceMs + FLUSH_MS, Promise.all([intakeEnded, idle()]));
     }
-    const flushed = await within(FLUSH_MS, broker.drain());
+    const flushed = await within(FLUSH_MS, Promise.all(stations.map((station) => station.broker.drain())));
     const outcome = ended && flushed && leaked === 0 ? 'drained' : 'forced';
     publish({ name: 'drain_finished', at: clock.wall(), owner, cause: outcome, count: leaked });
     return { outcome, leaked };
@@ -216,7 +210,7 @@ export function createWorker(options: WorkerOptions): Worker {
     if (settings.signals) for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal);
     // Timers of leases do not keep a process alive; a running worker does.
     const alive = clock.timer(2 ** 45, () => undefined);
-    const intakeEnded = intake();
+    const intakeEnded = Promise.all(stations.map((station) => station.intake()));
     await new Promise<void>((resolve) => {
       if (stopping.signal.aborted) resolve();
       else stopping.signal.addEventListener('abort', () => resolve(), { once: true });
@@ -229,11 +223,12 @@ export function createWorker(options: WorkerOptions): Worker {
   const worker: Worker = {
     owner,
     get stats() {
-      return { running: attempts.size, parked: parking.size, leaked, claimed, replayed, outcomes: { ...outcomes } };
+      const parked = stations.reduce((sum, station) => sum + station.parking.size, 0);
+      return { running: attempts.size, parked, leaked, claimed, replayed, outcomes: { ...outcomes } };
     },
     get current() {
       const now = clock.monotonic();
-      return [...attempts.keys()].map((attempt) => ({
+      return [...attempts].map((attempt) => ({
         taskId: attempt.port.task.taskId,
         taskType: attempt.definition.type,
         stage: attempt.stage,
@@ -241,10 +236,22 @@ export function createWorker(options: WorkerOptions): Worker {
         remainingMs: Math.max(0, attempt.port.task.confirmedUntil - now),
       }));
     },
+    health() {
+      const brokers = stations.map((station) => ({ name: station.broker.name, ready: station.ready }));
+      const { lateMs } = heartbeat;
+      return {
+        live: lateMs < LATE_MS,
+        ready: running !== undefined && !stopping.signal.aborted && brokers.every((broker) => broker.ready),
+        lateMs,
+        brokers,
+        running: attempts.size,
+        leaked,
+      };
+    },
     run: () => (running ??= run()),
     stop() {
       stopping.abort();
-      wake();
+      slots.wake();
       return worker.run();
     },
   };

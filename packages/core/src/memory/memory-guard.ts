@@ -167,8 +167,6 @@ export function memoryGuard(options: MemoryGuardOptions = {}): MemoryGuard {
       const entry = state.entry(scope, ask.key, now);
       if (!scope || !entry || known(entry, now) !== 'in-doubt') return false;
       state.end(scope, entry, response, now);
-      // From here on the old bearer is a stranger.
-      state.holds.delete(entry.hold);
       return true;
     },
     async close() {

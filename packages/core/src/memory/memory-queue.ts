@@ -3,9 +3,9 @@ import type { Clock, Timer } from '../clock.ts';
 import { memoryClock, type MemoryClock } from './memory-clock.ts';
 
 /** Why a message lies in a dead-letter queue in memory, among its attributes. */
-export const DEAD_LETTER_REASON = 'deadletterreason';
+const DEAD_LETTER_REASON = 'deadletterreason';
 /** The longer text beside {@link DEAD_LETTER_REASON}. */
-export const DEAD_LETTER_DESCRIPTION = 'deadletterdescription';
+const DEAD_LETTER_DESCRIPTION = 'deadletterdescription';
 
 /** A message as a test sees it. */
 export interface MemoryMessage {
@@ -197,7 +197,7 @@ export class QueueState implements MemoryQueue {
   ): HandleOutcome {
     const now = this.#settle();
     const stored = this.#held.get(handle);
-    if (!stored?.held || stored.held.handle !== handle) return rules.staleHandle === 'silent' ? 'done' : 'gone';
+    if (!stored?.held) return rules.staleHandle === 'silent' ? 'done' : 'gone';
     return act(stored, stored.held, now);
   }
 

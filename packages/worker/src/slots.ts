@@ -1,0 +1,68 @@
+/** The places for running tasks, shared by all brokers of a worker. */
+export interface Slots {
+  readonly size: number;
+  readonly taken: number;
+  take(): void;
+  free(): void;
+  /** Resolves at the next `free`, or `wake`. */
+  change(): Promise<void>;
+  wake(): void;
+}
+
+/** `size` places. */
+export function createSlots(size: number): Slots {
+  let taken = 0;
+  let waiting: (() => void)[] = [];
+  const wake = (): void => {
+    const woken = waiting;
+    waiting = [];
+    for (const resolve of woken) resolve();
+  };
+  return {
+    size,
+    get taken() {
+      return taken;
+    },
+    take: () => void taken++,
+    free() {
+      taken--;
+      wake();
+    },
+    change: () => new Promise((resolve) => waiting.push(resolve)),
+    wake,
+  };
+}
+
+/**
+ * Divides free places among brokers that poll at the same time. One that brought nothing last time is asked for a single message, so that an
+ * idle broker does not keep places from a busy one; with more than one busy, each gets its share by weight.
+ */
+export interface Shares {
+  /** How many messages broker `index` may ask for now; 0 = wait for a change. */
+  ask(index: number, free: number): number;
+  /** The poll of broker `index` ended and brought this many. */
+  answered(index: number, received: number): void;
+}
+
+/** Shares by weight. A single broker gets everything. */
+export function createShares(weights: readonly number[]): Shares {
+  const asked = weights.map(() => 0);
+  const idle = weights.map(() => false);
+  return {
+    ask(index, free) {
+      if (weights.length === 1) return free;
+      const left = free - asked.reduce((sum, count) => sum + count, 0);
+      if (left <= 0) return 0;
+      // Whoever waited longest asks first, so with few places the brokers take turns by themselves.
+      const busy = weights.reduce((sum, weight, other) => sum + (idle[other] && other !== index ? 0 : weight), 0);
+      const share = Math.ceil((free * (weights[index] as number)) / busy);
+      const count = idle[index] ? 1 : Math.max(1, Math.min(left, share));
+      asked[index] = count;
+      return count;
+    },
+    answered(index, received) {
+      asked[index] = 0;
+      idle[index] = received === 0;
+    },
+  };
+}
