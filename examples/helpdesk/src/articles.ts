@@ -1,7 +1,25 @@
 import { sha256 } from '@leasehold/core';
 
-const SUBJECTS = ['invoice', 'delivery note', 'terminal', 'certificate', 'customs form', 'password', 'refund', 'contract'];
-const ACTIONS = ['is issued', 'is returned', 'expires', 'is renewed', 'is refused', 'is corrected', 'is archived', 'is signed'];
+const SUBJECTS = [
+  'invoice',
+  'delivery note',
+  'terminal',
+  'certificate',
+  'customs form',
+  'password',
+  'refund',
+  'contract',
+];
+const ACTIONS = [
+  'is issued',
+  'is returned',
+  'expires',
+  'is renewed',
+  'is refused',
+  'is corrected',
+  'is archived',
+  'is signed',
+];
 const REASONS = ['after 14 days', 'by the branch', 'without notice', 'on request', 'once a quarter', 'when it is lost'];
 
 /** The articles of one page of a collection of the knowledge base. Made up, and the same at every reading. */

@@ -97,7 +97,8 @@ function expectedTasks(enqueued: readonly string[], byId: ReadonlyMap<string, Ta
 function promised(record: TaskRecord | undefined): readonly string[] {
   if (record?.state !== 'settled' || !record.result || !('inline' in record.result)) return [];
   const { inline } = record.result;
-  const next = typeof inline === 'object' && inline !== null && !Array.isArray(inline) ? (inline as { next?: unknown }).next : [];
+  const next =
+    typeof inline === 'object' && inline !== null && !Array.isArray(inline) ? (inline as { next?: unknown }).next : [];
   return Array.isArray(next) ? next.map(String) : [];
 }
 
@@ -129,7 +130,8 @@ function lossProblems(
   const left = visible + inFlight + delayed + blocked;
   if (left > 0) problems.push(`${left} messages are left in the queue`);
   const buried = tally.deadLettered;
-  if (deadLetters.length !== buried) problems.push(`${buried} were dead-lettered, ${deadLetters.length} lie in the dead-letter queue`);
+  if (deadLetters.length !== buried)
+    problems.push(`${buried} were dead-lettered, ${deadLetters.length} lie in the dead-letter queue`);
   const ended = tally.settled + tally.cancelled + tally.deadLettered;
   const asked = tally.tasks + tally.followUps + poison;
   if (ended !== asked) problems.push(`${ended} ended of ${asked} that were asked for`);
@@ -143,29 +145,54 @@ function faultProblems(evidence: Evidence, byId: ReadonlyMap<string, TaskRecord>
   const madeBack = new Set(readBacks(evidence));
   const hit = (fault: string): TaskRecord | undefined =>
     byId.get(evidence.caught.find((caught) => caught.fault === fault)?.taskId ?? '');
-  const rowsOf = (record: TaskRecord | undefined): number => evidence.effects.filter(({ task }) => task === record?.taskId).length;
-  const keysOf = (record: TaskRecord | undefined): readonly string[] => Object.values(record?.effects ?? {}).map(({ key }) => key);
+  const rowsOf = (record: TaskRecord | undefined): number =>
+    evidence.effects.filter(({ task }) => task === record?.taskId).length;
+  const keysOf = (record: TaskRecord | undefined): readonly string[] =>
+    Object.values(record?.effects ?? {}).map(({ key }) => key);
 
   const killed = hit('kill');
   expect('kill', killed?.state === 'settled' && killed.fencingToken >= 2, 'the task was not settled by a second owner');
   expect('kill', rowsOf(killed) === 1, `the effect exists ${rowsOf(killed)} times`);
-  expect('kill', keysOf(killed).some((key) => madeBack.has(key)), 'the settling attempt did not read the effect back');
+  expect(
+    'kill',
+    keysOf(killed).some((key) => madeBack.has(key)),
+    'the settling attempt did not read the effect back',
+  );
 
   const stopped = hit('stop');
-  expect('stop', stopped?.state === 'settled' && stopped.fencingToken >= 2, 'the task was not settled by a second owner');
+  expect(
+    'stop',
+    stopped?.state === 'settled' && stopped.fencingToken >= 2,
+    'the task was not settled by a second owner',
+  );
   expect('stop', rowsOf(stopped) === 1, `the effect exists ${rowsOf(stopped)} times`);
-  expect('stop', evidence.service.some((said) => isStaleCall(said, stopped?.taskId ?? '')), 'the stale call was not refused');
+  expect(
+    'stop',
+    evidence.service.some((said) => isStaleCall(said, stopped?.taskId ?? '')),
+    'the stale call was not refused',
+  );
 
   const dropped = hit('drop');
   expect('drop', dropped?.state === 'settled' && rowsOf(dropped) === 1, `the effect exists ${rowsOf(dropped)} times`);
-  expect('drop', keysOf(dropped).some((key) => madeBack.has(key)), 'the effect was not read back');
+  expect(
+    'drop',
+    keysOf(dropped).some((key) => madeBack.has(key)),
+    'the effect was not read back',
+  );
 
   const cancelled = hit('cancel');
-  expect('cancel', cancelled?.state === 'cancelled' && tally.cancelled === 1, `the task is ${cancelled?.state ?? 'unknown'}`);
+  expect(
+    'cancel',
+    cancelled?.state === 'cancelled' && tally.cancelled === 1,
+    `the task is ${cancelled?.state ?? 'unknown'}`,
+  );
   expect('cancel', rowsOf(cancelled) === 0, 'the cancelled task has an effect');
 
-  const replayed = evidence.workers.some(({ event }) => event.name === 'task_replayed' && event.taskId === evidence.resent);
+  const replayed = evidence.workers.some(
+    ({ event }) => event.name === 'task_replayed' && event.taskId === evidence.resent,
+  );
   expect('replay', replayed, 'the message that was sent again was not answered from the receipt');
-  for (const name of ['takeovers', 'staleRejected', 'readBacks'] as const) expect(name, tally[name] >= 1, 'there was none');
+  for (const name of ['takeovers', 'staleRejected', 'readBacks'] as const)
+    expect(name, tally[name] >= 1, 'there was none');
   return problems;
 }

@@ -36,6 +36,8 @@ export type ServiceSays =
 export interface LetGo {
   readonly kind: 'let-go';
   readonly fault: FaultName;
+  /** The process that was killed: its calls may look alive for a moment longer. */
+  readonly killed?: number;
 }
 
 /** What a worker tells the demo. `bye` is its last word: everything before it has arrived. */

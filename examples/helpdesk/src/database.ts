@@ -9,7 +9,8 @@ import { badOption } from '@leasehold/core';
  */
 export function replaceDatabase(file: string): void {
   if (!existsSync(file)) return;
-  if (!isDemo(file)) throw badOption('keep', file, 'the file is not from an earlier demo and stays as it is; name another folder.');
+  if (!isDemo(file))
+    throw badOption('keep', file, 'the file is not from an earlier demo and stays as it is; name another folder.');
   for (const suffix of ['', '-wal', '-shm', '.bell']) rmSync(file + suffix, { force: true });
 }
 

@@ -2,7 +2,15 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { cloudEvents, createLeaseBroker, createTaskClient, type Json, type NewTask, type TaskClient, type TaskRecord } from '@leasehold/core';
+import {
+  cloudEvents,
+  createLeaseBroker,
+  createTaskClient,
+  type Json,
+  type NewTask,
+  type TaskClient,
+  type TaskRecord,
+} from '@leasehold/core';
 import { sqliteBroker, sqliteLedger, type SqliteBroker, type SqliteDeadLetter } from '@leasehold/sqlite';
 import { audit, type Tally, type Violation } from './audit.ts';
 import type { FaultPlan, ServiceSays, WorkerSays } from './child-messages.ts';
@@ -129,7 +137,9 @@ class DemoRun {
       await polling;
       try {
         // What the workers have still to say comes before their end; the service answers last.
-        await Promise.all(this.#fleet.children.filter((child) => child !== this.#service).map((child) => child.end(5_000)));
+        await Promise.all(
+          this.#fleet.children.filter((child) => child !== this.#service).map((child) => child.end(5_000)),
+        );
         effects = await this.#effects();
         await this.#look();
       } catch (error) {
@@ -162,7 +172,12 @@ class DemoRun {
       if (!task) throw new Error(`no call has the key ${key}`);
       return task.taskId;
     };
-    return { kill: taskOfKey(HIT.kill), stop: taskOfKey(HIT.stop), drop: taskOfKey(HIT.drop), cancel: taskOfKey(HIT.cancel) };
+    return {
+      kill: taskOfKey(HIT.kill),
+      stop: taskOfKey(HIT.stop),
+      drop: taskOfKey(HIT.drop),
+      cancel: taskOfKey(HIT.cancel),
+    };
   }
 
   async #startService(): Promise<void> {
@@ -222,7 +237,13 @@ class DemoRun {
     const task = this.#calls.find((call) => call.taskId === taskId);
     if (!task) throw new Error(`no call has the task id ${taskId}`);
     const { type, idempotencyKey = taskId, agentRunId, input } = task;
-    const message = cloudEvents().encode({ type, taskId, idempotencyKey, payload: input as Json, ...(agentRunId !== undefined && { agentRunId }) });
+    const message = cloudEvents().encode({
+      type,
+      taskId,
+      idempotencyKey,
+      payload: input as Json,
+      ...(agentRunId !== undefined && { agentRunId }),
+    });
     await this.#driver.send([message], this.#stopping.signal);
   }
 
@@ -232,7 +253,9 @@ class DemoRun {
       const { records, depth, deadLetters } = this.#gathering;
       if (!depth || !this.#calls.every(({ taskId }) => records.has(taskId))) return false;
       if (depth.visible + depth.inFlight + depth.delayed + depth.blocked > 0) return false;
-      const open = [...records.values()].some(({ state, next }) => next !== undefined || !['settled', 'cancelled', 'dead_lettered'].includes(state));
+      const open = [...records.values()].some(
+        ({ state, next }) => next !== undefined || !['settled', 'cancelled', 'dead_lettered'].includes(state),
+      );
       return !open && deadLetters.some(({ reason }) => reason === 'undecodable');
     });
   }

@@ -81,7 +81,8 @@ export function effectOf(path: string, content: Json, caller: Caller): (db: Tran
   return (db) => {
     const wrong = check(db);
     if (wrong !== undefined) return problem(422, wrong);
-    const insert = 'INSERT INTO tickets (kind, meaning, content, task, token, idempotency_key) VALUES (?, ?, ?, ?, ?, ?)';
+    const insert =
+      'INSERT INTO tickets (kind, meaning, content, task, token, idempotency_key) VALUES (?, ?, ?, ?, ?, ?)';
     const { task, token, key } = caller;
     const { lastInsertRowid } = db.prepare(insert).run(kind, meaning, JSON.stringify(content), task, token, key);
     return json(201, { id: idOf(kind, Number(lastInsertRowid)), status: kind === 'case' ? 'open' : 'done' });
@@ -94,8 +95,12 @@ function idOf(kind: string, number: number): string {
 
 /** Whether everything that was booked for a statement adds up to what its balances say: a batch missing or booked twice would show. */
 function balanceProblem(db: TransactionDatabase, statement: string, moved: number): string | undefined {
-  const batches = db.prepare("SELECT content FROM tickets WHERE kind = 'booking' AND content ->> 'statement' = ?").all(statement);
-  const booked = batches.flatMap(({ content }) => (JSON.parse(String(content)) as { entries: StatementEntry[] }).entries);
+  const batches = db
+    .prepare("SELECT content FROM tickets WHERE kind = 'booking' AND content ->> 'statement' = ?")
+    .all(statement);
+  const booked = batches.flatMap(
+    ({ content }) => (JSON.parse(String(content)) as { entries: StatementEntry[] }).entries,
+  );
   const sum = sumOf(booked.map(({ amount }) => amount));
   return sum === moved ? undefined : `booked ${sum} cents, the balances say ${moved}`;
 }
@@ -109,7 +114,8 @@ function indexProblem(collection: string, pages: number, digest: string): string
 
 function fieldsOf(content: Json): (name: string) => string {
   return (name) => {
-    const value = typeof content === 'object' && content !== null ? (content as Readonly<Record<string, Json>>)[name] : undefined;
+    const value =
+      typeof content === 'object' && content !== null ? (content as Readonly<Record<string, Json>>)[name] : undefined;
     if (typeof value === 'string' || typeof value === 'number') return String(value);
     throw new LeaseholdError('bad-request', `${name} is missing`, { field: name });
   };

@@ -1,4 +1,4 @@
-import type { Caught, FaultName, FaultPlan } from './child-messages.ts';
+import type { Caught, FaultName, FaultPlan, LetGo } from './child-messages.ts';
 
 /** A call that meets a fault. */
 export interface MeetingCall {
@@ -13,7 +13,7 @@ export interface FaultBoard {
   /** Holds the call if it is the one for this fault, and resolves when it may go on. True for the call that was caught. */
   meet(fault: FaultName, call: MeetingCall): Promise<boolean>;
   /** The fault was done: what is held back goes on, and nothing is held back for it any more. */
-  letGo(fault: FaultName): void;
+  letGo(message: LetGo): void;
 }
 
 interface Gate {
@@ -26,6 +26,7 @@ interface Gate {
 /** Makes a board. `tell` is called once per fault, when its call has arrived and is held. */
 export function createFaultBoard(plan: FaultPlan, tell: (caught: Caught) => void): FaultBoard {
   const gates: Readonly<Record<FaultName, Gate>> = { kill: gate(), stop: gate(), drop: gate(), cancel: gate() };
+  let killed: number | undefined;
   return {
     async meet(fault, call) {
       const { [fault]: taskId } = plan;
@@ -33,7 +34,7 @@ export function createFaultBoard(plan: FaultPlan, tell: (caught: Caught) => void
       // One process at a time is in trouble: the one to be stopped must not be the one to be killed.
       if (fault === 'stop') await gates.kill.open;
       const { [fault]: own } = gates;
-      if (call.gone() || own.isOpen) return false;
+      if (call.gone() || call.pid === killed || own.isOpen) return false;
       if (own.caught) {
         // A second attempt while the first is held back: a cancellation holds both, or the task might end before it is cancelled.
         if (fault === 'cancel') await own.open;
@@ -44,7 +45,8 @@ export function createFaultBoard(plan: FaultPlan, tell: (caught: Caught) => void
       await own.open;
       return true;
     },
-    letGo(fault) {
+    letGo({ fault, killed: pid }) {
+      killed ??= pid;
       gates[fault].isOpen = true;
       gates[fault].letGo();
     },

@@ -21,7 +21,12 @@ export interface Child {
 /** The child processes of one run. */
 export interface Fleet {
   readonly children: readonly Child[];
-  start(entry: 'service-process' | 'worker-process', name: string, options: object, hear: (message: unknown, child: Child) => void): Child;
+  start(
+    entry: 'service-process' | 'worker-process',
+    name: string,
+    options: object,
+    hear: (message: unknown, child: Child) => void,
+  ): Child;
   /** Ends whatever still runs, stopped processes included. */
   end(): Promise<void>;
 }
@@ -41,7 +46,10 @@ export function createFleet(unexpected: (what: string) => void): Fleet {
     start(entry, name, options, hear) {
       const extension = import.meta.filename.endsWith('.ts') ? 'ts' : 'js';
       const path = fileURLToPath(new URL(`./${entry}.${extension}`, import.meta.url));
-      const process_ = fork(path, [JSON.stringify(options)], { execArgv: inheritedArguments(), stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+      const process_ = fork(path, [JSON.stringify(options)], {
+        execArgv: inheritedArguments(),
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      });
       const child = wrap(process_, name, (how) => unexpected(`${name} ended by itself (${how})`));
       process_.on('message', (message) => hear(message, child));
       children.push(child);

@@ -10,7 +10,11 @@ export async function toRequest(incoming: IncomingMessage): Promise<Request> {
   for await (const chunk of incoming) chunks.push(chunk as Uint8Array);
   const method = incoming.method ?? 'GET';
   const body = method === 'GET' || method === 'HEAD' ? null : Buffer.concat(chunks);
-  return new Request(new URL(incoming.url ?? '/', `http://${incoming.headers.host ?? 'localhost'}`), { method, headers, body });
+  return new Request(new URL(incoming.url ?? '/', `http://${incoming.headers.host ?? 'localhost'}`), {
+    method,
+    headers,
+    body,
+  });
 }
 
 /** Sends an answer. True once the system has taken it, false when the caller was gone. */

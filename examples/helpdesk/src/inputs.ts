@@ -58,11 +58,26 @@ type Check = (value: unknown) => boolean;
 
 const text: Check = (value) => typeof value === 'string' && value !== '' && value.length <= 500;
 const whole: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const oneOf = (...allowed: readonly string[]): Check => (value) => allowed.includes(value as string);
-const matching = (pattern: RegExp): Check => (value) => typeof value === 'string' && pattern.test(value);
-const optional = (check: Check): Check => (value) => value === undefined || check(value);
-const listOf = (check: Check): Check => (value) => Array.isArray(value) && value.every(check);
-const fields = (checks: Readonly<Record<string, Check>>): Check => (value) => misfits(checks, value).length === 0;
+const oneOf =
+  (...allowed: readonly string[]): Check =>
+  (value) =>
+    allowed.includes(value as string);
+const matching =
+  (pattern: RegExp): Check =>
+  (value) =>
+    typeof value === 'string' && pattern.test(value);
+const optional =
+  (check: Check): Check =>
+  (value) =>
+    value === undefined || check(value);
+const listOf =
+  (check: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.every(check);
+const fields =
+  (checks: Readonly<Record<string, Check>>): Check =>
+  (value) =>
+    misfits(checks, value).length === 0;
 
 function misfits(checks: Readonly<Record<string, Check>>, value: unknown): string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [''];

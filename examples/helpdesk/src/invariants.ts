@@ -8,13 +8,16 @@ export function tokenProblems({ workers, records, tokenHistory }: Evidence): str
   const byId = new Map(records.map((record) => [record.taskId, record]));
   for (const [taskId, events] of byTask(workers.filter(({ event }) => event.name === 'task_claimed'))) {
     const tokens = events.map(({ event }) => event.token ?? 0);
-    if (new Set(tokens).size < tokens.length) problems.push(`${short(taskId)} was granted twice under one token (${tokens.join(', ')})`);
+    if (new Set(tokens).size < tokens.length)
+      problems.push(`${short(taskId)} was granted twice under one token (${tokens.join(', ')})`);
     // Within one process events come in their order; between processes only the ledger knows it.
     for (const own of grouped(events, ({ pid }) => pid).values()) {
-      if (!rises(own.map(({ event }) => event.token ?? 0))) problems.push(`${short(taskId)} was granted with a falling token`);
+      if (!rises(own.map(({ event }) => event.token ?? 0)))
+        problems.push(`${short(taskId)} was granted with a falling token`);
     }
     const last = byId.get(taskId)?.fencingToken ?? 0;
-    if (Math.max(...tokens) > last) problems.push(`${short(taskId)} ended with token ${last}, below one that was granted`);
+    if (Math.max(...tokens) > last)
+      problems.push(`${short(taskId)} ended with token ${last}, below one that was granted`);
   }
   for (const [taskId, tokens] of tokenHistory) {
     if (!rises(tokens)) problems.push(`the ledger showed ${short(taskId)} with the tokens ${tokens.join(', ')}`);
@@ -29,10 +32,12 @@ export function settleProblems({ workers, records }: Evidence): string[] {
   for (const record of records) {
     const own = settles.get(record.taskId) ?? [];
     if (own.length > 1) problems.push(`${short(record.taskId)} was settled ${own.length} times`);
-    if (own.length > 0 && record.state !== 'settled') problems.push(`${short(record.taskId)} was settled, and is ${record.state}`);
+    if (own.length > 0 && record.state !== 'settled')
+      problems.push(`${short(record.taskId)} was settled, and is ${record.state}`);
     const receipt = record.settlementReceipt;
     if (record.state === 'settled' && !receipt) problems.push(`${short(record.taskId)} is settled without a receipt`);
-    if (own.some(({ event }) => event.token !== receipt?.token)) problems.push(`${short(record.taskId)} bears the receipt of another owner`);
+    if (own.some(({ event }) => event.token !== receipt?.token))
+      problems.push(`${short(record.taskId)} bears the receipt of another owner`);
   }
   return problems;
 }
@@ -45,8 +50,10 @@ export function fenceProblems({ service }: Evidence): string[] {
     if (said.kind !== 'guard') continue;
     const { name, scope = '', token = 0, state } = said.event;
     const seen = highest.get(scope) ?? 0;
-    if (name === 'guard_stored' && token < seen) problems.push(`${short(scope)} changed something with token ${token} after ${seen} was seen`);
-    if (name === 'guard_stored' || (name === 'guard_looked' && state !== 'stale')) highest.set(scope, Math.max(seen, token));
+    if (name === 'guard_stored' && token < seen)
+      problems.push(`${short(scope)} changed something with token ${token} after ${seen} was seen`);
+    if (name === 'guard_stored' || (name === 'guard_looked' && state !== 'stale'))
+      highest.set(scope, Math.max(seen, token));
   }
   return problems;
 }
@@ -66,7 +73,8 @@ export function effectProblems({ effects, records }: Evidence): string[] {
       if (status === 'intended') problems.push(`${short(record.taskId)} ended with an effect that nobody read back`);
       if (status !== 'verified') continue;
       vouched.add(key);
-      if (rowOf.get(key)?.id !== externalId) problems.push(`${short(record.taskId)} says ${externalId ?? '?'}, which the service does not have`);
+      if (rowOf.get(key)?.id !== externalId)
+        problems.push(`${short(record.taskId)} says ${externalId ?? '?'}, which the service does not have`);
     }
     const missing = missingEffect(record, vouched);
     if (missing) problems.push(missing);

@@ -7,7 +7,7 @@ import { freeze } from './freeze.ts';
 /** The calls that are hit, by idempotency key. Any would do; these come early, and one of each kind of trouble. */
 export const HIT: FaultPlan = {
   kill: 'run_a41c/case/C-20417/mail-88121',
-  stop: 'run_d5f8/case/C-20755/rma-4401',
+  stop: 'run_d5f8/case/C-20533/rma-4403',
   drop: 'run_b7e2/case/C-20644/inv-7752',
   cancel: 'run_c093/index/returns-policy/2025-04-14',
 };
@@ -31,7 +31,12 @@ export interface Stage {
 
 /** Everything that is done to the tasks on purpose. Resolves when all of it was done and has been answered for. */
 export async function playScenario(stage: Stage): Promise<void> {
-  await Promise.all([killBetweenCommitAndSettle(stage), stopPastTheLease(stage), loseAnAnswer(stage), cancelFromOutside(stage)]);
+  await Promise.all([
+    killBetweenCommitAndSettle(stage),
+    stopPastTheLease(stage),
+    loseAnAnswer(stage),
+    cancelFromOutside(stage),
+  ]);
 }
 
 async function killBetweenCommitAndSettle(stage: Stage): Promise<void> {
@@ -40,7 +45,7 @@ async function killBetweenCommitAndSettle(stage: Stage): Promise<void> {
   const child = stage.childAt(pid);
   await child.kill();
   note(`${child.name} was killed (SIGKILL) between commit and settle of ${short(taskId)}`);
-  release(stage, 'kill');
+  stage.letGo({ kind: 'let-go', fault: 'kill', killed: pid });
   stage.replace(child);
   const record = await settled(stage, taskId);
   note(`${short(taskId)} was taken over with token ${record.fencingToken}, read back, and settled`);
@@ -56,8 +61,12 @@ async function stopPastTheLease(stage: Stage): Promise<void> {
   release(stage, 'stop');
   const record = await settled(stage, taskId);
   child.resume();
-  note(`${child.name} goes on (SIGCONT) after ${short(taskId)} was settled by another with token ${record.fencingToken}`);
-  await gathering.until('the stale call to be refused', () => gathering.service.some((said) => isStaleCall(said, taskId)));
+  note(
+    `${child.name} goes on (SIGCONT) after ${short(taskId)} was settled by another with token ${record.fencingToken}`,
+  );
+  await gathering.until('the stale call to be refused', () =>
+    gathering.service.some((said) => isStaleCall(said, taskId)),
+  );
   note(`its late call was refused: stale token`);
 }
 
@@ -70,7 +79,9 @@ async function loseAnAnswer(stage: Stage): Promise<void> {
   note(`${short(taskId)} was read back, not made again`);
   await stage.resend(taskId);
   note(`${short(taskId)} is sent once more`);
-  await gathering.until('the replay', () => gathering.workers.some(({ event }) => event.name === 'task_replayed' && event.taskId === taskId));
+  await gathering.until('the replay', () =>
+    gathering.workers.some(({ event }) => event.name === 'task_replayed' && event.taskId === taskId),
+  );
   note(`${short(taskId)} was answered from its receipt`);
 }
 
@@ -95,7 +106,12 @@ function settled(stage: Stage, taskId: string): Promise<TaskRecord> {
 
 /** Whether the guard refused a call of this task because it knew a higher token. */
 export function isStaleCall(said: Gathering['service'][number], taskId: string): boolean {
-  return said.kind === 'guard' && said.event.name === 'guard_refused' && said.event.problem === 'stale-token' && said.event.scope === taskId;
+  return (
+    said.kind === 'guard' &&
+    said.event.name === 'guard_refused' &&
+    said.event.problem === 'stale-token' &&
+    said.event.scope === taskId
+  );
 }
 
 /** Enough of a task's id to tell it from the others. */

@@ -1,12 +1,12 @@
 import type { Json } from '@leasehold/core';
-import { guarded, type CommitContext, type EffectOptions, type LookedUp, type TaskContext } from '@leasehold/worker';
+import { guarded, type CommitContext, type GuardedEffect, type TaskContext } from '@leasehold/worker';
 
 /** The ticket service as the tasks use it. */
 export interface ServiceClient {
   /** Reads something; changes nothing. */
   read(path: string, ctx: Pick<TaskContext, 'taskId'>, signal: AbortSignal): Promise<Json>;
   /** The options of an effect that posts `body`: once, however often the task is tried. */
-  posting(path: string, body: Json): EffectOptions<void, LookedUp>;
+  posting(path: string, body: Json): GuardedEffect<void>;
 }
 
 /** Longer than any pause of the demo: a call that left is not given up before its answer. */
@@ -32,7 +32,8 @@ export function serviceClient(url: string, worker: string): ServiceClient {
     });
   };
   return {
-    read: (path, ctx, signal) => ask(path, { headers: { 'x-worker': worker, 'x-execution-scope': ctx.taskId }, signal }),
+    read: (path, ctx, signal) =>
+      ask(path, { headers: { 'x-worker': worker, 'x-execution-scope': ctx.taskId }, signal }),
     posting: (path, body) => ({
       system: 'helpdesk',
       commit: (call) => post(path, body, call),
@@ -46,7 +47,10 @@ export function serviceClient(url: string, worker: string): ServiceClient {
 }
 
 function textOf(value: Json, field: string): string {
-  const found = typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, Json>)[field] : undefined;
+  const found =
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, Json>)[field]
+      : undefined;
   if (typeof found === 'string') return found;
   throw new Error(`The service answered without ${field}.`);
 }

@@ -9,7 +9,7 @@ async function main(): Promise<void> {
   const faults = createFaultBoard(plan, (caught) => void tellParent(caught));
   onGuardEvent((event) => void tellParent({ kind: 'guard', event }));
   const service = await startTicketService({ file, faults, answered: (answer) => void tellParent(answer) });
-  process.on('message', (message) => faults.letGo((message as LetGo).fault));
+  process.on('message', (message) => faults.letGo(message as LetGo));
   const stop = (): void => {
     void service.close().then(() => process.exit(0));
   };

@@ -18,7 +18,11 @@ const BATCH = 6;
 
 /** The tools of the helpdesk's agents, as tasks. */
 export function helpdeskTasks(service: ServiceClient): readonly AnyTask[] {
-  const common = { lease: LEASE, limits: { attempts: 8, tool: '20s' }, backoff: { first: '250ms', max: '2s' } } as const;
+  const common = {
+    lease: LEASE,
+    limits: { attempts: 8, tool: '20s' },
+    backoff: { first: '250ms', max: '2s' },
+  } as const;
 
   /** One effect: the case. */
   const openCase = defineTask({
@@ -32,7 +36,14 @@ export function helpdeskTasks(service: ServiceClient): readonly AnyTask[] {
       const { customer, subject, category, priority, amount, documents } = input;
       const opened = await ctx.effect(
         'open',
-        service.posting('/cases', { customer, subject, category, priority, amount: amount ?? null, documents: documents ?? [] }),
+        service.posting('/cases', {
+          customer,
+          subject,
+          category,
+          priority,
+          amount: amount ?? null,
+          documents: documents ?? [],
+        }),
       );
       return { case: opened.id };
     },
@@ -72,7 +83,9 @@ export function helpdeskTasks(service: ServiceClient): readonly AnyTask[] {
     run(input, ctx) {
       const moved = sumOf(input.entries.map(({ amount }) => amount));
       if (toCents(input.opening) + moved !== toCents(input.closing)) {
-        throw new PermanentError('The entries do not lead from the opening to the closing balance; the document was read wrongly.');
+        throw new PermanentError(
+          'The entries do not lead from the opening to the closing balance; the document was read wrongly.',
+        );
       }
       return { next: [ctx.next('book_entries', firstBatch(input))] };
     },
@@ -89,7 +102,12 @@ export function helpdeskTasks(service: ServiceClient): readonly AnyTask[] {
       await ctx.effect('book', service.posting('/bookings', { statement, account, batch, entries }));
       const next =
         rest.length > 0
-          ? ctx.next('book_entries', { ...input, batch: batch + 1, entries: rest.slice(0, BATCH), rest: rest.slice(BATCH) })
+          ? ctx.next('book_entries', {
+              ...input,
+              batch: batch + 1,
+              entries: rest.slice(0, BATCH),
+              rest: rest.slice(BATCH),
+            })
           : ctx.next('reconcile_statement', { statement, opening, closing });
       return { next: [next] };
     },

@@ -40,11 +40,15 @@ export async function startTicketService(options: {
   createTables(db);
   const passes = new Set<string>();
 
-  const guarded = transactionalGuard(store, { require: 'fence+key', retention: '30d' }, async (request, body, { scope, token, key }) => {
-    await pause(WRITE_MS);
-    const content = JSON.parse(Buffer.from(body).toString()) as Json;
-    return effectOf(new URL(request.url).pathname, content, { task: scope, token, key });
-  });
+  const guarded = transactionalGuard(
+    store,
+    { require: 'fence+key', retention: '30d' },
+    async (request, body, { scope, token, key }) => {
+      await pause(WRITE_MS);
+      const content = JSON.parse(Buffer.from(body).toString()) as Json;
+      return effectOf(new URL(request.url).pathname, content, { task: scope, token, key });
+    },
+  );
 
   /** A call that changes something. */
   const write = async (request: Request, call: MeetingCall, outgoing: ServerResponse): Promise<void> => {
@@ -62,7 +66,11 @@ export async function startTicketService(options: {
     // Committed, and nobody knows yet: the moment in which answers get lost and callers die.
     await faults.meet('kill', call);
     if (await faults.meet('drop', call)) outgoing.destroy();
-    options.answered({ kind: 'answered', key: request.headers.get(KEY_HEADER) ?? '', delivered: await sendResponse(outgoing, response) });
+    options.answered({
+      kind: 'answered',
+      key: request.headers.get(KEY_HEADER) ?? '',
+      delivered: await sendResponse(outgoing, response),
+    });
   };
   /** A call that only asks. */
   const read = async (path: URL, call: MeetingCall): Promise<Response> => {

@@ -1,0 +1,49 @@
+import type { TaskClient, TaskRecord } from '@leasehold/core';
+import { CliFailure } from './failure.ts';
+import { shortId } from './wording.ts';
+
+/**
+ * The record of a task that was named by its id or the beginning of it. Of an id with colons (`<parent>:next:0`) every part may be cut short,
+ * and a name with as many parts as an id is taken before one with fewer. Nothing when no record fits; fails when several do.
+ */
+export async function findTask(client: TaskClient, name: string): Promise<TaskRecord | undefined> {
+  const exact = (await client.status(name)).record;
+  if (exact) return exact;
+  const found: TaskRecord[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await client.list({ limit: 500, ...(cursor !== undefined && { cursor }) });
+    found.push(...page.records.filter(({ taskId }) => begins(taskId, name)));
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  const whole = found.filter(({ taskId }) => parts(taskId).length === parts(name).length);
+  const [only, ...others] = whole.length > 0 ? whole : found;
+  if (only && others.length > 0) {
+    const several = [only, ...others].slice(0, 5).map(({ taskId, taskType }) => `  ${shortId(taskId)}  ${taskType}`);
+    throw new CliFailure(1, `${name} fits ${others.length + 1} tasks; write more of the id:\n${several.join('\n')}`);
+  }
+  return only;
+}
+
+/** Like {@link findTask}, but having none is a failure. */
+export async function needTask(client: TaskClient, name: string): Promise<TaskRecord> {
+  const record = await findTask(client, name);
+  if (record) return record;
+  throw new CliFailure(
+    1,
+    `no task is known as ${name}: "leasehold list" shows those that were claimed; what still waits in the queue has no record yet.`,
+  );
+}
+
+function begins(taskId: string, name: string): boolean {
+  const own = parts(taskId);
+  return parts(name).every((part, index, all) => {
+    // Only the last part may be left open if more follow.
+    const found = own[index];
+    return found !== undefined && found.startsWith(part) && (part !== '' || all.length === 1);
+  });
+}
+
+function parts(id: string): readonly string[] {
+  return id.split(':');
+}

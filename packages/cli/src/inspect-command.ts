@@ -1,0 +1,107 @@
+import { recordToWire, type Content, type StoreTime, type TaskRecord } from '@leasehold/core';
+import { EXIT } from './failure.ts';
+import { needTask } from './find-task.ts';
+import { withLedger } from './open-ledger.ts';
+import { plainTable } from './plain-table.ts';
+import { timelineOf } from './timeline.ts';
+import { moment, plain, spell } from './wording.ts';
+
+/** `leasehold inspect` */
+export async function inspectCommand(
+  name: string,
+  options: { readonly db?: string; readonly json?: boolean },
+): Promise<number> {
+  const { record, now } = await withLedger(options.db, async ({ ledger, client }) => {
+    const { taskId } = await needTask(client, name);
+    const answer = await ledger.get(taskId, new AbortController().signal);
+    return { record: answer.record as TaskRecord, now: answer.now };
+  });
+  process.stdout.write(options.json ? `${JSON.stringify(recordToWire(record))}\n` : `${pageOf(record, now)}\n`);
+  return EXIT.ok;
+}
+
+function pageOf(record: TaskRecord, now: StoreTime): string {
+  const ago = (at: number): string => `${spell(Math.max(0, now.latest - at))} ago`;
+  const facts: [string, string][] = [
+    ['task', record.taskId],
+    ['type', record.taskType],
+    ['run', record.agentRunId ?? ''],
+    [
+      'state',
+      `${record.state}${record.cancelRequested ? ' (cancellation requested)' : ''}${record.closing ? ` (closing: ${record.closing.to})` : ''}`,
+    ],
+    ['stage', `${record.stage}, entered ${ago(record.stageEnteredAt)}`],
+    ['owner', record.leaseOwner ?? ''],
+    ['lease', leaseOf(record, now)],
+    ['grants', `token ${record.fencingToken}, attempt ${record.attempt}, ${record.failures} failures`],
+    [
+      'renewals',
+      `${record.renewalCount}${record.heartbeatAt === undefined ? '' : `, last heard of ${ago(record.heartbeatAt)}`}`,
+    ],
+    ['key', record.idempotencyKey],
+    ['created', `${moment(record.createdAt)}, ${ago(record.createdAt)}`],
+    ['retry at', record.retryAt === undefined ? '' : moment(record.retryAt)],
+    ['deadline', record.deadlineAt === undefined ? '' : moment(record.deadlineAt)],
+    ['checkpoint', sizeOf(record.checkpoint)],
+    ['result', sizeOf(record.result)],
+    ['follow-ups', record.next ? `${record.next.length} still to be sent` : ''],
+    ['parked', sizeOf(record.parked)],
+    ['last error', record.lastError ? `${record.lastError.errorClass}: ${record.lastError.message}` : ''],
+    ['kept until', record.expiresAt === undefined ? '' : moment(record.expiresAt)],
+  ];
+  const known = facts.filter(([, value]) => value !== '').map(([name, value]) => [name, plain(value)]);
+  const sections = [plainTable([], known), `timeline\n${indent(timeline(record))}`];
+  const effects = effectsOf(record);
+  if (effects) sections.push(`effects\n${indent(effects)}`);
+  const receipt = record.settlementReceipt;
+  if (receipt) {
+    const { externalSystem, externalId, status, token, verifiedAt } = receipt;
+    sections.push(
+      `receipt\n  ${plain(`${externalSystem} ${externalId}, ${status}, verified ${moment(verifiedAt)} under token ${token}`)}`,
+    );
+  }
+  return sections.join('\n\n');
+}
+
+function timeline(record: TaskRecord): string {
+  const happenings = timelineOf(record);
+  const first = happenings[0]?.at ?? 0;
+  const rows = happenings.map(({ at, what, detail }, index) => {
+    const next = happenings[index + 1];
+    return [`+${spell(at - first)}`, what, plain(detail), next && next.at > at ? `for ${spell(next.at - at)}` : ''];
+  });
+  return plainTable([], rows);
+}
+
+function effectsOf(record: TaskRecord): string | undefined {
+  const rows = Object.entries(record.effects).map(([name, effect]) => [
+    plain(name),
+    effect.status,
+    plain(effect.system),
+    plain(effect.externalId ?? ''),
+    plain(effect.externalStatus ?? ''),
+    String(effect.token),
+    plain(effect.key),
+  ]);
+  return rows.length === 0
+    ? undefined
+    : plainTable(['effect', 'status', 'system', 'id', 'its status', 'token', 'key'], rows);
+}
+
+function leaseOf(record: TaskRecord, now: StoreTime): string {
+  if (record.state !== 'running' || record.leaseExpiresAt === undefined) return '';
+  const left = record.leaseExpiresAt - now.earliest;
+  return left > 0 ? `${spell(left)} left` : `lapsed ${spell(-left)} ago: the next delivery takes the task over`;
+}
+
+/** That there is content, and how much; `--json` shows what is in the record. */
+function sizeOf(content: Content | undefined): string {
+  if (!content) return '';
+  if ('inline' in content) return `${Buffer.byteLength(JSON.stringify(content.inline))} bytes in the record`;
+  if ('omitted' in content) return `not kept: ${content.omitted}`;
+  return `${content.bytes} bytes ${content.ref === undefined ? 'not kept' : 'in the content store'}, SHA-256 ${content.sha256}`;
+}
+
+function indent(text: string): string {
+  return text.replaceAll(/^/gm, '  ');
+}

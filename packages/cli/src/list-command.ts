@@ -1,0 +1,114 @@
+import { InvalidArgumentError, Option } from 'commander';
+import type { LedgerQuery, StoreTime, TaskRecord, TaskState } from '@leasehold/core';
+import { EXIT } from './failure.ts';
+import { withLedger } from './open-ledger.ts';
+import { plainTable } from './plain-table.ts';
+import { plain, shortId, spell } from './wording.ts';
+
+interface ListOptions {
+  readonly db?: string;
+  readonly state?: readonly TaskState[];
+  readonly type?: readonly string[];
+  readonly run?: string;
+  readonly lapsed?: boolean;
+  readonly limit: number;
+  readonly json?: boolean;
+}
+
+const STATES: readonly TaskState[] = ['queued', 'running', 'waiting_human', 'settled', 'dead_lettered', 'cancelled'];
+const MOST = 1_000;
+
+/** `--state`, which takes states with dashes too. */
+export function stateOption(): Option {
+  return new Option('--state <state...>', `only tasks in these states: ${STATES.join(', ')}`).argParser(
+    (value: string, before: readonly TaskState[] | undefined) => {
+      const state = STATES.find((one) => one === value.replaceAll('-', '_'));
+      if (!state) throw new InvalidArgumentError(`Write one of ${STATES.join(', ')}.`);
+      return [...(before ?? []), state];
+    },
+  );
+}
+
+/** `--limit`. */
+export function limitOption(): Option {
+  return new Option('--limit <n>', `how many tasks at most, up to ${MOST}`).default(50).argParser((value: string) => {
+    const limit = Number(value);
+    if (!Number.isInteger(limit) || limit < 1 || limit > MOST)
+      throw new InvalidArgumentError(`Write a whole number from 1 to ${MOST}.`);
+    return limit;
+  });
+}
+
+/** `leasehold list` */
+export async function listCommand(options: ListOptions): Promise<number> {
+  const query: LedgerQuery = {
+    limit: options.limit,
+    ...(options.state && { states: options.state }),
+    ...(options.type && { taskTypes: options.type }),
+    ...(options.run !== undefined && { agentRunId: options.run }),
+    ...(options.lapsed && { lapsed: true }),
+  };
+  const { records, now, cursor } = await withLedger(options.db, ({ client }) => client.list(query));
+  const rows = records.map((record) => summary(record, now));
+  if (options.json) {
+    process.stdout.write(`${JSON.stringify(rows)}\n`);
+    return EXIT.ok;
+  }
+  if (rows.length === 0) {
+    process.stdout.write('no task fits\n');
+    return EXIT.ok;
+  }
+  const head = ['task', 'type', 'state', 'stage', 'token', 'attempt', 'age', 'lease', 'owner'];
+  const lines = rows.map((row) => [
+    shortId(row.taskId),
+    plain(row.type),
+    row.state,
+    row.stage,
+    String(row.token),
+    String(row.attempt),
+    spell(row.ageMs),
+    row.remainingMs === undefined ? '' : row.remainingMs > 0 ? `${spell(row.remainingMs)} left` : 'lapsed',
+    plain(row.owner ?? ''),
+  ]);
+  process.stdout.write(`${plainTable(head, lines)}\n`);
+  if (cursor !== undefined)
+    process.stdout.write(`there are more than ${options.limit}; raise --limit, or narrow the list down\n`);
+  return EXIT.ok;
+}
+
+/** A record in a line: what a person asks first, and no content. */
+interface Summary {
+  readonly taskId: string;
+  readonly type: string;
+  readonly run?: string;
+  readonly state: TaskState;
+  readonly stage: string;
+  readonly reason?: string;
+  readonly owner?: string;
+  readonly token: number;
+  readonly attempt: number;
+  readonly failures: number;
+  readonly ageMs: number;
+  /** Until the lease ends; 0 when it is over. Only while running. */
+  readonly remainingMs?: number;
+  readonly errorClass?: string;
+}
+
+function summary(record: TaskRecord, now: StoreTime): Summary {
+  const { agentRunId, renewalReason, leaseOwner, lastError } = record;
+  return {
+    taskId: record.taskId,
+    type: record.taskType,
+    ...(agentRunId !== undefined && { run: agentRunId }),
+    state: record.state,
+    stage: record.stage,
+    ...(renewalReason !== undefined && { reason: renewalReason }),
+    ...(leaseOwner !== undefined && { owner: leaseOwner }),
+    token: record.fencingToken,
+    attempt: record.attempt,
+    failures: record.failures,
+    ageMs: Math.max(0, now.latest - record.createdAt),
+    ...(record.state === 'running' && { remainingMs: Math.max(0, (record.leaseExpiresAt ?? 0) - now.earliest) }),
+    ...(lastError && { errorClass: lastError.errorClass }),
+  };
+}

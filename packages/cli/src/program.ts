@@ -1,0 +1,100 @@
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError, Option } from 'commander';
+import { isLeaseholdError } from '@leasehold/core';
+import { cancelCommand } from './cancel-command.ts';
+import { demoCommand } from './demo-command.ts';
+import { CliFailure, EXIT } from './failure.ts';
+import { inspectCommand } from './inspect-command.ts';
+import { listCommand, stateOption, limitOption } from './list-command.ts';
+import { plain } from './wording.ts';
+
+const EXIT_CODES = `
+Exit codes: 0 done, 1 refused, not found or a promise not kept, 2 the command line cannot be used.`;
+
+/**
+ * Runs the command line and resolves with its exit code: 0 done; 1 refused, not found, or (`demo`) a promise was not kept; 2 the command
+ * line cannot be used. Writes to stdout and stderr. Never rejects.
+ */
+export async function runCli(args: readonly string[]): Promise<number> {
+  let exitCode: number = EXIT.ok;
+  const program = commands((code) => void (exitCode = code));
+  try {
+    await program.parseAsync([...args], { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    // Commander has written its message already; help and version come here too.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    process.stderr.write(`error: ${messageOf(error)}\n`);
+    return error instanceof CliFailure ? error.exitCode : codeOf(error);
+  }
+}
+
+function commands(exit: (code: number) => void): Command {
+  const program = new Command('leasehold')
+    .description('Looks at tasks under lease, cancels them, and shows the whole thing at work.')
+    .version(version())
+    .exitOverride()
+    .addHelpText('after', EXIT_CODES);
+  const database = (): Option =>
+    new Option('--db <file>', 'the SQLite file (default: ./.leasehold/demo.sqlite, if it is there)').env(
+      'LEASEHOLD_DB',
+    );
+  const json = (what: string): Option => new Option('--json', what);
+
+  program
+    .command('demo')
+    .description('Runs 60 tool calls of agents over three worker processes, with faults on purpose.')
+    .addOption(json('print one line of JSON at the end, and nothing else'))
+    .option('--keep [dir]', 'leave the database in this folder (default: .leasehold)')
+    .action(async (options: { json?: boolean; keep?: string | true }) => exit(await demoCommand(options)));
+
+  program
+    .command('list')
+    .description('Lists tasks, the one changed last first.')
+    .addOption(database())
+    .addOption(stateOption())
+    .option('--type <type...>', 'only tasks of these types')
+    .option('--run <id>', 'only tasks of this agent run')
+    .addOption(new Option('--lapsed', 'only running tasks whose lease is over').conflicts('state'))
+    .addOption(limitOption())
+    .addOption(json('print an array, without content'))
+    .action(async (options: Parameters<typeof listCommand>[0]) => exit(await listCommand(options)));
+
+  program
+    .command('inspect')
+    .description('Shows one task: what was claimed and when, its effects, its receipt, its last error.')
+    .argument('<task>', 'the id, or the beginning of it')
+    .addOption(database())
+    .addOption(json('print the record as it is stored'))
+    .action(async (task: string, options: Parameters<typeof inspectCommand>[1]) =>
+      exit(await inspectCommand(task, options)),
+    );
+
+  program
+    .command('cancel')
+    .description('Cancels a task, or all recorded tasks of an agent run.')
+    .argument('[task]', 'the id, or the beginning of it')
+    .addOption(database())
+    .option('--run <id>', 'cancel every recorded task of this agent run that has not ended')
+    .option('--unclaimed', 'the task was never claimed, so nothing is known of it yet; take the id as it is')
+    .addOption(json('print an array of outcomes'))
+    .action(async (task: string | undefined, options: Parameters<typeof cancelCommand>[1]) =>
+      exit(await cancelCommand(task, options)),
+    );
+
+  for (const command of program.commands) command.addHelpText('after', EXIT_CODES);
+  return program;
+}
+
+function version(): string {
+  const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
+  return manifest.version;
+}
+
+function messageOf(error: unknown): string {
+  return plain(error instanceof Error ? error.message : String(error));
+}
+
+function codeOf(error: unknown): number {
+  return isLeaseholdError(error) && error.code === 'bad-option' ? EXIT.usage : EXIT.failed;
+}
