@@ -2,6 +2,17 @@ import type { Clock } from './clock.ts';
 import { publish } from './channel.ts';
 import { LeaseholdError } from './errors.ts';
 
+const CLOSE_TIMEOUT_MS = 5_000;
+
+/** Closes a driver for at most 5 s. Never rejects: whoever closes can do nothing about a client that will not; it is announced. */
+export async function closeDriver(clock: Clock, driver: { readonly name: string; close(): Promise<void> }): Promise<void> {
+  try {
+    await boundedCall(clock, `${driver.name}: close`, CLOSE_TIMEOUT_MS, () => driver.close());
+  } catch (error) {
+    publish({ name: 'warning', at: clock.wall(), reason: `${driver.name} did not close`, errorCode: error instanceof Error ? error.name : 'unknown' });
+  }
+}
+
 /**
  * Runs one driver call for at most `timeoutMs`: then its signal aborts and the call counts as unanswered, whether the driver reacts or
  * not. An answer that arrives after that is dropped (and announced); a late rejection never becomes an unhandled one.

@@ -1,6 +1,6 @@
 import { backoffDelay } from './backoff.ts';
 import { batcher, type Batcher } from './batcher.ts';
-import { boundedCall } from './bounded-call.ts';
+import { boundedCall, closeDriver } from './bounded-call.ts';
 import { publish } from './channel.ts';
 import { sleep, type Clock } from './clock.ts';
 import type { BrokerCapabilities, BrokerDriver, BrokerErrorCode, Delivery, HandleOutcome, OutgoingMessage, RejectReason, SendOutcome } from './driver.ts';
@@ -129,6 +129,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     return found;
   };
   const run = async (held: HeldDelivery, batch: Batcher<HandleCall, HandleOutcome>): Promise<HandleOutcome> => {
+    if (closed) return { failed: 'unavailable' };
     try {
       return await batch.add({ handle: held.delivery.handle, until: held.heldUntil });
     } catch {
@@ -220,7 +221,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       closed = true;
       await session.drain();
       await Promise.all([...batchers.values()].map((batch) => batch.close()));
-      await driver.close();
+      await closeDriver(clock, driver);
     },
   };
   return session;

@@ -1,4 +1,4 @@
-import { boundedCall } from './bounded-call.ts';
+import { boundedCall, closeDriver } from './bounded-call.ts';
 import type { Clock } from './clock.ts';
 import type { LeaseStamp, LedgerCapabilities, LedgerDriver, LedgerErrorCode, LedgerPage, LedgerQuery, PutExpectation, PutOutcome } from './driver.ts';
 import { isLeaseholdError } from './errors.ts';
@@ -77,7 +77,7 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
       const read = await session.get(taskId, timeoutMs);
       return 'unanswered' in read ? read : (time.estimate(clock.monotonic()) ?? read.now);
     },
-    close: () => driver.close(),
+    close: () => closeDriver(clock, driver),
   };
   return session;
 }
