@@ -1,4 +1,5 @@
-import type { ConformanceCase } from './conformance-case.ts';
+import assert from 'node:assert/strict';
+import type { CaseHarness, ConformanceCase } from './conformance-case.ts';
 
 /** How to register cases. */
 export interface RunOptions<Capabilities> {
@@ -11,6 +12,7 @@ export interface RunOptions<Capabilities> {
 /**
  * Registers every case that applies as one test, each with a harness of its own, disposed of whether the case passed or failed.
  * A case that does not apply is not registered at all; where leaving something out is itself a promise, another case tests that.
+ * One test more checks that the driver's own capabilities would choose the same ones.
  *
  * @returns the names registered, so that a suite can pin how many there are.
  *
@@ -19,21 +21,34 @@ export interface RunOptions<Capabilities> {
  *   runCases(brokerCases, () => myHarness(), { test, capabilities: MY_CAPABILITIES });
  * });
  */
-export function runCases<Harness extends { dispose(): Promise<void> }, Capabilities>(
+export function runCases<Harness extends CaseHarness<object>, Capabilities>(
   cases: readonly ConformanceCase<Harness, Capabilities>[],
   makeHarness: () => Harness | Promise<Harness>,
   options: RunOptions<Capabilities>,
 ): readonly string[] {
-  const applying = cases.filter((one) => one.needs?.(options.capabilities) ?? true);
-  for (const one of applying) {
-    options.test(one.name, async () => {
+  const { test, capabilities } = options;
+  const chosenBy = (declared: Capabilities) => cases.filter(({ needs }) => needs?.(declared) ?? true);
+  const chosen: ConformanceCase<Harness, Capabilities> = {
+    name: 'the driver declares the capabilities that chose these cases',
+    async run(harness) {
+      const driver = (await harness.open()) as { readonly capabilities?: Capabilities };
+      const own = chosenBy(driver.capabilities ?? capabilities).map(({ name }) => name);
+      assert.deepEqual(
+        own,
+        applying.slice(1).map(({ name }) => name),
+      );
+    },
+  };
+  const applying = [chosen, ...chosenBy(capabilities)];
+  for (const { name, run } of applying) {
+    test(name, async () => {
       const harness = await makeHarness();
       try {
-        await one.run(harness);
+        await run(harness);
       } finally {
         await harness.dispose();
       }
     });
   }
-  return applying.map((one) => one.name);
+  return applying.map(({ name }) => name);
 }

@@ -28,7 +28,7 @@ export async function within<T>(harness: Movable, promise: Promise<T>, withinMs:
     settled = true;
   };
   promise.then(done, done);
-  const step = harness.advance ? Math.max(1, Math.min(100, withinMs / 10)) : 20;
+  const step = harness.advance ? Math.max(1, Math.min(1_000, withinMs / 50)) : 20;
   for (let passed = 0; passed <= withinMs; passed += step) {
     await pass(harness, 0);
     if (settled) return promise;

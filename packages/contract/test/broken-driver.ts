@@ -1,6 +1,6 @@
 import { setTimeout as realSleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { runCases, type ConformanceCase } from '@leasehold/contract';
+import { runCases, type CaseHarness, type ConformanceCase } from '@leasehold/contract';
 
 /** A driver with one thing wrong, and the cases that have to notice. */
 export interface Broken<Harness> {
@@ -11,7 +11,7 @@ export interface Broken<Harness> {
 }
 
 /** The names of the cases that fail on this harness. A case that does not end fails. */
-async function failing<Harness extends { dispose(): Promise<void> }, Capabilities>(
+async function failing<Harness extends CaseHarness<object>, Capabilities>(
   cases: readonly ConformanceCase<Harness, Capabilities>[],
   make: () => Harness,
   capabilities: Capabilities,
@@ -34,7 +34,7 @@ async function failing<Harness extends { dispose(): Promise<void> }, Capabilitie
 }
 
 /** Every broken driver is found out by the cases it names, and every case finds out at least one of them. */
-export function findsOut<Harness extends { dispose(): Promise<void> }, Capabilities>(
+export function findsOut<Harness extends CaseHarness<object>, Capabilities>(
   cases: readonly ConformanceCase<Harness, Capabilities>[],
   broken: readonly (Broken<Harness> & { readonly capabilities: Capabilities })[],
 ): void {

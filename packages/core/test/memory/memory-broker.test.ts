@@ -218,7 +218,7 @@ test('a call that core should never make is refused as invalid', async () => {
       never,
     ),
     broker.send([message('12345'), message('123456')], never),
-    broker.send([message('12', { attributes: { name: 'value' } })], never),
+    broker.send([message('123', { attributes: { name: 'v中' } })], never),
     broker.receive({ ...ask, max: 11 }, never),
     broker.receive({ ...ask, leaseMs: 999 }, never),
     broker.receive({ ...ask, leaseMs: 1_500 }, never),

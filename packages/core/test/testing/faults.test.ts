@@ -169,6 +169,24 @@ describe('the plan', () => {
     expect(plan.calls).toHaveLength(1);
   });
 
+  test('a planned fault counts the calls that another one takes from it', async () => {
+    const clock = virtualClock();
+    const plan = faultPlan<LedgerDriver>();
+    const ledger = faultyLedger(memoryLedger({ clock }), plan, clock);
+    plan.on('get', failBefore('throttled'), { nth: 2, times: 2 });
+    plan.on('get', failBefore('denied'), { nth: 3, times: 2 });
+    const found: string[] = [];
+    for (let turn = 0; turn < 5; turn++) {
+      found.push(
+        await ledger.get('a', never).then(
+          () => 'ok',
+          (error: unknown) => ledger.classify(error),
+        ),
+      );
+    }
+    expect(found).toEqual(['ok', 'throttled', 'throttled', 'denied', 'ok']);
+  });
+
   test('the log holds every call with its arguments, its time and its end, also of the one that was applied late', async () => {
     const clock = virtualClock();
     const plan = faultPlan<GuardStore>();
