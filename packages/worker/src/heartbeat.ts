@@ -78,7 +78,8 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
     entry.beating = true;
     const result = await entry.kept.beat();
     entry.beating = false;
-    if (!entries.has(entry.kept)) return;
+    // Dropped meanwhile, or dropped and kept anew.
+    if (entries.get(entry.kept) !== entry) return;
     if (typeof result === 'object') {
       lose(entry, result);
       return;
@@ -115,7 +116,7 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
   };
   return {
     keep(kept) {
-      const entry: Entry = { kept, dueAt: 0, place: -1, beating: false, misses: 0 };
+      const entry = entries.get(kept) ?? { kept, dueAt: 0, place: -1, beating: false, misses: 0 };
       entries.set(kept, entry);
       schedule(entry, false);
       arm();
