@@ -70,6 +70,7 @@ export function workerSettings(options: WorkerOptions): WorkerSettings {
   if (!Array.isArray(options.tasks) || options.tasks.length === 0) throw badOption('tasks', options.tasks, 'list at least one task made with defineTask.');
   const tasks = new Map<string, AnyTask>();
   for (const task of options.tasks as readonly AnyTask[]) {
+    if (typeof task?.timing !== 'object') throw badOption('tasks', task, 'make each task with defineTask.');
     if (tasks.has(task.type)) throw badOption('tasks', task.type, 'two tasks have this type; each type needs one.');
     for (const { broker } of brokers) checkTask(task, broker);
     tasks.set(task.type, task);
