@@ -15,10 +15,15 @@ export function redact(message: string): string {
     .slice(0, LONGEST);
 }
 
-/** An error as a record keeps it: a class of few values, the error's own code, a redacted message. */
+/**
+ * An error as a record keeps it: a class of few values, the error's own code, a redacted message. Of an error that neither we nor the handler
+ * chose the words of, the code alone: an SDK's message may quote payloads and answers.
+ */
 export function toTaskError(error: unknown): TaskError {
-  const message = redact(error instanceof Error ? error.message : 'the handler threw something that is not an Error');
-  return { errorClass: classOf(error), code: codeOf(error), message };
+  const code = codeOf(error);
+  const chosen = isPermanentError(error) || isRetryableError(error) || isLeaseholdError(error);
+  const message = chosen ? redact(error.message) : `${code}; its message is not kept, throw a RetryableError or PermanentError to say more`;
+  return { errorClass: classOf(error), code, message };
 }
 
 function classOf(error: unknown): string {
