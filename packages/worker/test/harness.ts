@@ -70,7 +70,7 @@ export class World {
   readonly queue: MemoryQueue = memoryQueue();
   readonly table: MemoryTable = memoryTable();
   readonly receiver: Receiver = new Receiver(this.clock);
-  readonly invariants: Invariants = new Invariants(this.table);
+  readonly invariants: Invariants = new Invariants();
   readonly events: LeaseholdEvent[] = [];
   readonly client: TaskClient;
   readonly producer: LeaseBroker;
@@ -87,7 +87,7 @@ export class World {
       clock: this.clock,
       ...(options.codec && { codec: options.codec }),
     });
-    const ledger = memoryLedger({ ...options.ledger, table: this.table, clock: this.clock });
+    const ledger = this.invariants.watch(memoryLedger({ ...options.ledger, table: this.table, clock: this.clock }), 'client');
     this.client = createTaskClient({ broker: this.producer, ledger, clock: this.clock });
     this.#unsubscribe = subscribe((event) => this.events.push(event));
     vi.stubGlobal('fetch', this.receiver.fetch);

@@ -1,6 +1,5 @@
 import { isTerminal, openEffects } from '@leasehold/core';
 import type { LedgerDriver, PutExpectation, PutOutcome, TaskRecord } from '@leasehold/core';
-import type { MemoryTable } from '@leasehold/core/memory';
 
 /** Watches what every process writes and notes what must not be: the invariants I1, I2, I3, I7 and the rule of closing. */
 export class Invariants {
@@ -9,12 +8,8 @@ export class Invariants {
   readonly writes = new Map<string, number>();
   /** Accepted settles by task. */
   readonly settles = new Map<string, number>();
-  readonly #table: MemoryTable;
+  readonly #records = new Map<string, TaskRecord>();
   readonly #lost = new Set<string>();
-
-  constructor(table: MemoryTable) {
-    this.#table = table;
-  }
 
   require(holds: boolean, what: string): void {
     if (!holds) this.violations.push(what);
@@ -25,9 +20,9 @@ export class Invariants {
     return {
       ...driver,
       put: async (next, lease, expect, signal) => {
-        const before = this.#table.records.find((record) => record.taskId === next.taskId);
         const outcome = await driver.put(next, lease, expect, signal);
-        this.#judge(process, before, next, expect, outcome, lease?.ms);
+        this.#judge(process, this.#records.get(next.taskId), next, expect, outcome, lease?.ms);
+        if (outcome.ok) this.#records.set(next.taskId, outcome.record);
         return outcome;
       },
     };

@@ -30,7 +30,8 @@ export const running: AsyncLocalStorage<Process> = new AsyncLocalStorage();
  */
 export class Process {
   readonly name: string;
-  readonly clock: Clock & { stepWall(ms: number): void };
+  /** `break`: from now on it answers NaN. */
+  readonly clock: Clock & { stepWall(ms: number): void; break(): void };
   /** What it called, in order. */
   readonly calls: string[] = [];
   alive = true;
@@ -45,11 +46,13 @@ export class Process {
     this.name = name;
     this.#world = world;
     let wallOffset = 0;
+    let broken = 0;
     this.clock = {
       wall: () => world.wall() + wallOffset,
-      monotonic: () => world.monotonic(),
+      monotonic: () => world.monotonic() + broken,
       timer: (delayMs, fire) => this.#timer(delayMs, fire),
       stepWall: (ms) => void (wallOffset += ms),
+      break: () => void (broken = Number.NaN),
     };
   }
 
