@@ -7,7 +7,13 @@ import {
   type Duration,
   type HandleOutcome,
 } from '@leasehold/core';
-import { countMessages, listDeadLetters, redriveMessages, type DeadLetterPage, type QueueDepth } from './dead-letters.ts';
+import {
+  countMessages,
+  listDeadLetters,
+  redriveMessages,
+  type DeadLetterPage,
+  type QueueDepth,
+} from './dead-letters.ts';
 import { fileSettings, queueName, type SqliteFileOptions } from './file-options.ts';
 import {
   claimMessages,
@@ -38,7 +44,10 @@ export interface SqliteBrokerOptions extends SqliteFileOptions {
 export interface SqliteBroker extends BrokerDriver<string> {
   open(signal: AbortSignal): Promise<void>;
   /** Dead letters, oldest first, at most `limit` (default 100) at a time. */
-  deadLetters(ask?: { readonly limit?: number; readonly cursor?: string }, signal?: AbortSignal): Promise<DeadLetterPage>;
+  deadLetters(
+    ask?: { readonly limit?: number; readonly cursor?: string },
+    signal?: AbortSignal,
+  ): Promise<DeadLetterPage>;
   /** Moves dead letters back to the end of their queue, deliveries counted anew. Gives how many were moved. */
   redrive(messageIds: readonly string[], signal?: AbortSignal): Promise<number>;
   /** How many messages there are, by what keeps them. */
@@ -117,17 +126,22 @@ export function sqliteBroker(options: SqliteBrokerOptions): SqliteBroker {
         ear?.leave();
       }
     },
-    extend: (handles, leaseMs, signal) => each(handles, signal, (session, queue, handle) => extendMessage(session, queue, handle, leaseMs)),
+    extend: (handles, leaseMs, signal) =>
+      each(handles, signal, (session, queue, handle) => extendMessage(session, queue, handle, leaseMs)),
     complete: (handles, signal) => each(handles, signal, completeMessage),
-    release: (handles, delayMs, signal) => each(handles, signal, (session, queue, handle) => releaseMessage(session, queue, handle, delayMs)),
-    reject: (handle, why, signal) => share.write((session) => rejectMessage(session, settings, handle, why), signal, DURABLE),
+    release: (handles, delayMs, signal) =>
+      each(handles, signal, (session, queue, handle) => releaseMessage(session, queue, handle, delayMs)),
+    reject: (handle, why, signal) =>
+      share.write((session) => rejectMessage(session, settings, handle, why), signal, DURABLE),
     classify: classifySqliteError,
     close: () => share.close(),
     async deadLetters({ limit = BATCH, cursor } = {}, signal = never) {
-      if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) throw badOption('limit', limit, 'write a whole number from 1 to 1000.');
+      if (!Number.isInteger(limit) || limit < 1 || limit > 1_000)
+        throw badOption('limit', limit, 'write a whole number from 1 to 1000.');
       return share.read((session) => listDeadLetters(session, settings, limit, cursor), signal);
     },
-    redrive: (messageIds, signal = never) => share.write((session) => redriveMessages(session, settings, messageIds), signal, DURABLE),
+    redrive: (messageIds, signal = never) =>
+      share.write((session) => redriveMessages(session, settings, messageIds), signal, DURABLE),
     depth: (signal = never) => share.read((session) => countMessages(session, settings), signal),
   };
 }

@@ -42,7 +42,12 @@ const PAGE = `SELECT m.*, coalesce(m.body, (SELECT b.body FROM leasehold_body AS
   WHERE m.queue = ? AND (m.visible_at, m.id) > (?, ?) ORDER BY m.visible_at, m.id LIMIT ?`;
 
 /** One page of the dead-letter queue. */
-export function listDeadLetters({ statement, fileId }: Session, settings: QueueSettings, limit: number, cursor?: string): DeadLetterPage {
+export function listDeadLetters(
+  { statement, fileId }: Session,
+  settings: QueueSettings,
+  limit: number,
+  cursor?: string,
+): DeadLetterPage {
   const [visibleAt, id] = cursor === undefined ? [-1, -1] : parseCursor(cursor);
   const rows = statement(PAGE).all(settings.deadQueue, visibleAt, id, limit + 1);
   const letters = rows.slice(0, limit).map((row) => ({
@@ -57,13 +62,17 @@ export function listDeadLetters({ statement, fileId }: Session, settings: QueueS
     description: String(row['description'] ?? ''),
   }));
   const last = rows[limit - 1];
-  return { letters, ...(rows.length > limit && last && { cursor: `${String(last['visible_at'])}.${String(last['id'])}` }) };
+  return {
+    letters,
+    ...(rows.length > limit && last && { cursor: `${String(last['visible_at'])}.${String(last['id'])}` }),
+  };
 }
 
 function parseCursor(cursor: string): readonly [visibleAt: number, id: number] {
   const found = /^(\d+)\.(\d+)$/.exec(cursor);
   if (!found) {
-    const text = 'cursor is not one that deadLetters gave; pass a cursor back unchanged, or none to begin at the start.';
+    const text =
+      'cursor is not one that deadLetters gave; pass a cursor back unchanged, or none to begin at the start.';
     throw new LeaseholdError('bad-request', text, { field: 'cursor' });
   }
   return [Number(found[1]), Number(found[2])];

@@ -29,14 +29,21 @@ const machine = systemClock();
 /** @throws LeaseholdError `bad-option` naming the option. */
 export function fileSettings(options: SqliteFileOptions): FileSettings {
   const { file } = options;
-  if (typeof file !== 'string' || file.trim() === '') throw badOption('file', file, "write the path of a file, such as './leasehold.db'.");
+  if (typeof file !== 'string' || file.trim() === '')
+    throw badOption('file', file, "write the path of a file, such as './leasehold.db'.");
   if (file.includes(':memory:')) {
-    throw badOption('file', file, 'other processes could not see it; write a path, or use the drivers of @leasehold/core/memory.');
+    throw badOption(
+      'file',
+      file,
+      'other processes could not see it; write a path, or use the drivers of @leasehold/core/memory.',
+    );
   }
   if (file.startsWith('file:')) throw badOption('file', file, 'URIs are not taken; write a plain path.');
   if (file.includes('\0')) throw badOption('file', file, 'it holds a NUL character; write a plain path.');
-  if (file.endsWith('/') || file.endsWith('\\')) throw badOption('file', file, 'it is a directory; write the path of a file in it.');
-  if (options.embed !== undefined && typeof options.embed !== 'boolean') throw badOption('embed', options.embed, 'write true or false.');
+  if (file.endsWith('/') || file.endsWith('\\'))
+    throw badOption('file', file, 'it is a directory; write the path of a file in it.');
+  if (options.embed !== undefined && typeof options.embed !== 'boolean')
+    throw badOption('embed', options.embed, 'write true or false.');
   return {
     path: realPath(file),
     embed: options.embed ?? false,
@@ -63,7 +70,11 @@ function realPath(file: string): string {
 /** A queue's name: letters, digits, dot, dash and underscore. */
 export function queueName(queue: string): string {
   if (typeof queue !== 'string' || !/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(queue)) {
-    throw badOption('queue', queue, 'a name has 1 to 100 letters, digits, dots, dashes or underscores and begins with a letter or digit.');
+    throw badOption(
+      'queue',
+      queue,
+      'a name has 1 to 100 letters, digits, dots, dashes or underscores and begins with a letter or digit.',
+    );
   }
   return queue;
 }

@@ -1,5 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import type { GuardAsk, GuardVerdict, HoldId, LookVerdict, StoredResponse } from '@leasehold/core';
+import {
+  canonicalJson,
+  type GuardAsk,
+  type GuardVerdict,
+  type HoldId,
+  type LookVerdict,
+  type StoredResponse,
+} from '@leasehold/core';
 import type { Session } from './commit-queue.ts';
 
 const DAY_MS = 86_400_000;
@@ -14,7 +21,8 @@ const KEY = 'SELECT * FROM leasehold_guard_key WHERE scope = ? AND key = ?';
 const DROP_KEY = 'DELETE FROM leasehold_guard_key WHERE id = ?';
 const HOLD = `INSERT INTO leasehold_guard_key (scope, key, request_hash, retention_ms, hold, held_until, boot) VALUES (?, ?, ?, ?, ?, ?, ?)`;
 const STORE = `INSERT INTO leasehold_guard_key (scope, key, request_hash, retention_ms, status, headers, body, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
-const EXTEND = 'UPDATE leasehold_guard_key SET held_until = ? WHERE id = ? AND hold = ? AND boot = ? AND held_until > ?';
+const EXTEND =
+  'UPDATE leasehold_guard_key SET held_until = ? WHERE id = ? AND hold = ? AND boot = ? AND held_until > ?';
 const FINISH = `UPDATE leasehold_guard_key SET hold = ?, held_until = NULL, boot = NULL, status = ?, headers = ?, body = ?, expires_at = ? + retention_ms
   WHERE id = ? AND hold = ? AND status IS NULL`;
 const FREE = 'DELETE FROM leasehold_guard_key WHERE id = ? AND hold = ? AND status IS NULL';
@@ -33,7 +41,12 @@ interface KeyRow {
 }
 
 /** Raises the scope's highest token, or tells that a higher one was seen. */
-export function fence({ now, statement }: Session, scope: string, token: number, retentionMs: number = SEAL_MS): number | undefined {
+export function fence(
+  { now, statement }: Session,
+  scope: string,
+  token: number,
+  retentionMs: number = SEAL_MS,
+): number | undefined {
   // Whole days, so that the expiry index is not written with every request.
   const expiresAt = Math.ceil((now.latest + retentionMs) / DAY_MS) * DAY_MS;
   if (statement(RAISE).run(scope, token, expiresAt).changes !== 0) return undefined;
@@ -42,7 +55,11 @@ export function fence({ now, statement }: Session, scope: string, token: number,
 
 type KeyState = 'absent' | 'in-progress' | 'in-doubt' | { readonly previous: StoredResponse };
 
-function findKey({ now, statement }: Session, scope: string, key: string): { readonly row?: KeyRow; readonly state: KeyState } {
+function findKey(
+  { now, statement }: Session,
+  scope: string,
+  key: string,
+): { readonly row?: KeyRow; readonly state: KeyState } {
   const row = statement(KEY).get(scope, key) as unknown as KeyRow | undefined;
   if (!row) return { state: 'absent' };
   if (row.status !== null) {
@@ -82,19 +99,42 @@ export function beginHold(session: Session, ask: GuardAsk): GuardVerdict {
   if (known !== 'absent') return known;
   const nonce = randomBytes(12).toString('base64url');
   const until = now.latest + Math.ceil(ask.holdMs);
-  const { lastInsertRowid } = statement(HOLD).run(ask.scope, ask.key, ask.requestHash, Math.ceil(ask.retentionMs), nonce, until, now.boot);
+  const { lastInsertRowid } = statement(HOLD).run(
+    ask.scope,
+    ask.key,
+    ask.requestHash,
+    Math.ceil(ask.retentionMs),
+    nonce,
+    until,
+    now.boot,
+  );
   return { new: `${lastInsertRowid}.${nonce}` };
 }
 
 /** Keeps the response of a key that has no row, in the transaction that also did the work. */
-export function storeResponse({ now, statement }: Session, ask: Omit<GuardAsk, 'holdMs'>, response: StoredResponse): void {
+export function storeResponse(
+  { now, statement }: Session,
+  ask: Omit<GuardAsk, 'holdMs'>,
+  response: StoredResponse,
+): void {
   const retentionMs = Math.ceil(ask.retentionMs);
   const { status, headers, body } = response;
-  statement(STORE).run(ask.scope, ask.key, ask.requestHash, retentionMs, status, JSON.stringify(headers), body, now.latest + retentionMs);
+  statement(STORE).run(
+    ask.scope,
+    ask.key,
+    ask.requestHash,
+    retentionMs,
+    status,
+    JSON.stringify(headers),
+    body,
+    now.latest + retentionMs,
+  );
 }
 
 export function extendHold({ now, statement }: Session, hold: HoldId, holdMs: number): boolean {
-  return statement(EXTEND).run(now.latest + Math.ceil(holdMs), ...parseHold(hold), now.boot, now.earliest).changes !== 0;
+  return (
+    statement(EXTEND).run(now.latest + Math.ceil(holdMs), ...parseHold(hold), now.boot, now.earliest).changes !== 0
+  );
 }
 
 /** Whoever bears the hold knows how it ended, even after the hold ran out: this resolves the doubt. */
@@ -107,11 +147,14 @@ export function finishHold(session: Session, hold: HoldId, response: StoredRespo
 }
 
 function isSame(one: StoredResponse, other: StoredResponse): boolean {
-  const head = ({ status, headers }: StoredResponse): string => JSON.stringify([status, Object.entries(headers).sort()]);
+  const head = ({ status, headers }: StoredResponse): string => canonicalJson([status, headers]);
   return head(one) === head(other) && Buffer.compare(one.body, other.body) === 0;
 }
 
-export function lookAt(session: Session, ask: { readonly scope: string; readonly token: number; readonly key: string }): LookVerdict {
+export function lookAt(
+  session: Session,
+  ask: { readonly scope: string; readonly token: number; readonly key: string },
+): LookVerdict {
   const highest = fence(session, ask.scope, ask.token);
   return highest === undefined ? findKey(session, ask.scope, ask.key).state : { stale: highest };
 }

@@ -1,8 +1,24 @@
 import type { StatementSync } from 'node:sqlite';
-import { LeaseholdError, type GuardAsk, type GuardStore, type GuardVerdict, type HoldId, type StoredResponse } from '@leasehold/core';
+import {
+  LeaseholdError,
+  type GuardAsk,
+  type GuardStore,
+  type GuardVerdict,
+  type HoldId,
+  type StoredResponse,
+} from '@leasehold/core';
 import type { Session } from './commit-queue.ts';
 import { fileSettings, type SqliteFileOptions } from './file-options.ts';
-import { beginHold, checkKey, extendHold, fence, finishHold, lookAt, resolveDoubt, storeResponse } from './guard-memory.ts';
+import {
+  beginHold,
+  checkKey,
+  extendHold,
+  fence,
+  finishHold,
+  lookAt,
+  resolveDoubt,
+  storeResponse,
+} from './guard-memory.ts';
 import { FileShare } from './sqlite-file.ts';
 
 /** What {@link sqliteGuard} takes. */
@@ -35,11 +51,16 @@ export interface SqliteGuard extends GuardStore {
    *   return { status: 201, headers: {}, body: new TextEncoder().encode(key) };
    * }, signal);
    */
-  transact(ask: TransactAsk, run: (db: TransactionDatabase) => StoredResponse, signal: AbortSignal): Promise<TransactVerdict>;
+  transact(
+    ask: TransactAsk,
+    run: (db: TransactionDatabase) => StoredResponse,
+    signal: AbortSignal,
+  ): Promise<TransactVerdict>;
 }
 
 const DURABLE = { durable: true };
-const CONTROLS = /^(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*(?:begin|commit|end|rollback|savepoint|release|attach|detach|vacuum|pragma)\b/i;
+const CONTROLS =
+  /^(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*(?:begin|commit|end|rollback|savepoint|release|attach|detach|vacuum|pragma)\b/i;
 
 /**
  * A receiver's memory in an SQLite file, shared by the processes of one machine. Every answer is on disk before it is given.
@@ -60,15 +81,24 @@ export function sqliteGuard(options: SqliteGuardOptions): SqliteGuard {
     name: 'sqlite',
     begin: (ask, signal) => share.write((session) => beginHold(session, ask), signal, DURABLE),
     // A power failure that forgets this ends the hold as well.
-    extend: (hold, holdMs, signal) => share.write((session) => extendHold(session, hold, holdMs), signal, { durable: false }),
+    extend: (hold, holdMs, signal) =>
+      share.write((session) => extendHold(session, hold, holdMs), signal, { durable: false }),
     finish: (hold, response, signal) => share.write((session) => finishHold(session, hold, response), signal, DURABLE),
     look: (ask, signal) => share.write((session) => lookAt(session, ask), signal, DURABLE),
     resolve: (ask, response, signal) => share.write((session) => resolveDoubt(session, ask, response), signal, DURABLE),
     async transact(ask, run, signal) {
       let over = false;
       const prepare = (sql: string): StatementSync => {
-        if (over) throw new LeaseholdError('bad-request', 'The transaction of transact is over; use db only inside its function.');
-        if (CONTROLS.test(sql)) throw new LeaseholdError('bad-request', `transact runs its own transaction; leave out ${JSON.stringify(sql)}.`);
+        if (over)
+          throw new LeaseholdError(
+            'bad-request',
+            'The transaction of transact is over; use db only inside its function.',
+          );
+        if (CONTROLS.test(sql))
+          throw new LeaseholdError(
+            'bad-request',
+            `transact runs its own transaction; leave out ${JSON.stringify(sql)}.`,
+          );
         return share.prepare(sql);
       };
       const once = (): StoredResponse => {
@@ -105,7 +135,10 @@ function transactOnce(session: Session, ask: TransactAsk, run: () => StoredRespo
   try {
     response = run();
     if (typeof (response as { then?: unknown }).then === 'function') {
-      throw new LeaseholdError('bad-request', 'The function given to transact is asynchronous; it has to do its SQL and return the response at once.');
+      throw new LeaseholdError(
+        'bad-request',
+        'The function given to transact is asynchronous; it has to do its SQL and return the response at once.',
+      );
     }
     if (response.status >= 500 || response.status === 429) {
       undo();

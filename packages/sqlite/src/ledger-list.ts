@@ -1,5 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isLeaseholdError, LeaseholdError, type LedgerPage, type LedgerQuery, type TaskRecord, type TaskState } from '@leasehold/core';
+import {
+  isLeaseholdError,
+  LeaseholdError,
+  type LedgerPage,
+  type LedgerQuery,
+  type TaskRecord,
+  type TaskState,
+} from '@leasehold/core';
 import type { Session } from './commit-queue.ts';
 import { readRow, RECORD_COLUMNS, type RecordRow } from './record-row.ts';
 import type { FileShare } from './sqlite-file.ts';
@@ -45,7 +52,9 @@ const FIRST: Place = [Number.MAX_SAFE_INTEGER, ''];
 /** One page, newest update first. Merges one index range per state; other fields of the query are looked at row by row. */
 export async function listRecords(share: FileShare, query: LedgerQuery, signal: AbortSignal): Promise<LedgerPage> {
   if (!Number.isInteger(query.limit) || query.limit < 1) {
-    throw new LeaseholdError('bad-request', `limit is ${query.limit}; write a whole number from 1.`, { field: 'limit' });
+    throw new LeaseholdError('bad-request', `limit is ${query.limit}; write a whole number from 1.`, {
+      field: 'limit',
+    });
   }
   const after = query.cursor === undefined ? FIRST : parseCursor(query.cursor);
   const lanes = lanesOf(query, after);
@@ -92,10 +101,17 @@ function refill(session: Session, lane: Lane): void {
 }
 
 /** Gives matching rows in order until `take` declines one (true) or a lane has to be read on (false). */
-function merge(lanes: readonly Lane[], now: StoreInstant, query: LedgerQuery, take: (row: ListedRow) => boolean): boolean {
+function merge(
+  lanes: readonly Lane[],
+  now: StoreInstant,
+  query: LedgerQuery,
+  take: (row: ListedRow) => boolean,
+): boolean {
   for (;;) {
     if (lanes.some((lane) => lane.rows.length === 0 && !lane.ended)) return false;
-    const next = lanes.filter((lane) => lane.rows.length > 0).reduce<Lane | undefined>((a, b) => (a && isNewer(a, b) ? a : b), undefined);
+    const next = lanes
+      .filter((lane) => lane.rows.length > 0)
+      .reduce<Lane | undefined>((a, b) => (a && isNewer(a, b) ? a : b), undefined);
     const row = next?.rows[0];
     if (!next || !row) return false;
     if (matches(row, now, query) && !take(row)) return true;
@@ -112,10 +128,14 @@ function isNewer(left: Lane, right: Lane): boolean {
 
 function matches(row: ListedRow, now: StoreInstant, query: LedgerQuery): boolean {
   const among = (values: readonly string[] | undefined, value: string): boolean => !values || values.includes(value);
-  if (!among(query.states, row.state) || !among(query.stages, row.stage) || !among(query.taskTypes, row.task_type)) return false;
+  if (!among(query.states, row.state) || !among(query.stages, row.stage) || !among(query.taskTypes, row.task_type))
+    return false;
   if (query.errorClass !== undefined && row.error_class !== query.errorClass) return false;
   if (!query.lapsed) return true;
-  return row.state === 'running' && (row.lease_expires_at === null || row.boot !== now.boot || row.lease_expires_at <= now.earliest);
+  return (
+    row.state === 'running' &&
+    (row.lease_expires_at === null || row.boot !== now.boot || row.lease_expires_at <= now.earliest)
+  );
 }
 
 // A record that cannot be read must not hide the others: get, and corruptRecords, report it.
@@ -131,7 +151,8 @@ function readable(row: RecordRow, now: StoreInstant): TaskRecord | undefined {
 function parseCursor(cursor: string): Place {
   try {
     const place: unknown = JSON.parse(cursor);
-    if (Array.isArray(place) && typeof place[0] === 'number' && typeof place[1] === 'string') return [place[0], place[1]];
+    if (Array.isArray(place) && typeof place[0] === 'number' && typeof place[1] === 'string')
+      return [place[0], place[1]];
     throw new TypeError('not a place');
   } catch (cause) {
     const text = 'cursor is not one that list gave; pass a cursor back unchanged, or none to begin at the start.';

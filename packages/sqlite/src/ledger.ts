@@ -55,14 +55,23 @@ export function sqliteLedger(options: SqliteLedgerOptions): SqliteLedger {
   return {
     specVersion: 1,
     name: 'sqlite',
-    capabilities: { clockErrorMs: share.resolutionMs, minLeaseMs: MIN_LEASE_MS, maxRecordBytes: MAX_RECORD_BYTES, list: 'index' },
+    capabilities: {
+      clockErrorMs: share.resolutionMs,
+      minLeaseMs: MIN_LEASE_MS,
+      maxRecordBytes: MAX_RECORD_BYTES,
+      list: 'index',
+    },
     open: (signal) => share.open(signal),
     async put(next, lease, expect, signal) {
       // Made outside the transaction, which is all the time that others wait.
       const document = documentOf(next);
-      return share.write((session) => putRecord(session, next, document, lease, expect), signal, { durable: true, single: true });
+      return share.write((session) => putRecord(session, next, document, lease, expect), signal, {
+        durable: true,
+        single: true,
+      });
     },
-    get: (taskId, signal) => share.read((session) => ({ record: readTask(session, taskId), now: timeOf(session) }), signal),
+    get: (taskId, signal) =>
+      share.read((session) => ({ record: readTask(session, taskId), now: timeOf(session) }), signal),
     list: (query, signal) => listRecords(share, query, signal),
     corrupt: (signal = new AbortController().signal) => corruptRecords(share, signal),
     classify: classifySqliteError,
@@ -75,7 +84,11 @@ function documentOf(next: TaskRecord): string {
   try {
     recordFromWire(wire);
   } catch (cause) {
-    throw new LeaseholdError('bad-request', `Nothing was written, since no reader could use it. ${(cause as Error).message}`, { cause });
+    throw new LeaseholdError(
+      'bad-request',
+      `Nothing was written, since no reader could use it. ${(cause as Error).message}`,
+      { cause },
+    );
   }
   const document = JSON.stringify(wire);
   const bytes = Buffer.byteLength(document);
@@ -86,7 +99,13 @@ function documentOf(next: TaskRecord): string {
   return document;
 }
 
-function putRecord(session: Session, next: TaskRecord, document: string, lease: LeaseStamp | undefined, expect: PutExpectation): PutOutcome {
+function putRecord(
+  session: Session,
+  next: TaskRecord,
+  document: string,
+  lease: LeaseStamp | undefined,
+  expect: PutExpectation,
+): PutOutcome {
   const { now, statement } = session;
   const expiry = lease ? Math.floor(Math.min(now.latest + lease.ms, lease.notBeyond ?? Infinity)) : next.leaseExpiresAt;
   const values = [
@@ -112,7 +131,11 @@ function putRecord(session: Session, next: TaskRecord, document: string, lease: 
     return statement(REPLACE).run(...values);
   })();
   if (changes === 0) return { ok: false, current: readTask(session, next.taskId), now: timeOf(session) };
-  return { ok: true, record: lease && expiry !== undefined ? { ...next, leaseExpiresAt: expiry } : next, now: timeOf(session) };
+  return {
+    ok: true,
+    record: lease && expiry !== undefined ? { ...next, leaseExpiresAt: expiry } : next,
+    now: timeOf(session),
+  };
 }
 
 function readTask(session: Session, taskId: string): TaskRecord | undefined {

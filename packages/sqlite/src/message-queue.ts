@@ -21,8 +21,10 @@ const SENT_BEFORE = 'SELECT message_id FROM leasehold_dedup WHERE queue = ? AND 
 const REMEMBER = 'INSERT OR REPLACE INTO leasehold_dedup (queue, dedup_id, message_id, expires_at) VALUES (?, ?, ?, ?)';
 
 /** The instant at which the next message of the queue can be handed out, if there is one. */
-export const NEXT_DUE: string = 'SELECT visible_at FROM leasehold_message WHERE queue = ? AND visible_at IS NOT NULL ORDER BY visible_at LIMIT 1';
-const TAKE = 'UPDATE leasehold_message SET visible_at = ?, boot = ?, receipt = receipt + 1, deliveries = deliveries + 1 WHERE id';
+export const NEXT_DUE: string =
+  'SELECT visible_at FROM leasehold_message WHERE queue = ? AND visible_at IS NOT NULL ORDER BY visible_at LIMIT 1';
+const TAKE =
+  'UPDATE leasehold_message SET visible_at = ?, boot = ?, receipt = receipt + 1, deliveries = deliveries + 1 WHERE id';
 const DUE = 'SELECT id FROM leasehold_message WHERE queue = ? AND visible_at <= ? ORDER BY visible_at, id';
 const TAKEN = `RETURNING id, receipt, deliveries, group_id, sent_at, attributes,
     coalesce(body, (SELECT b.body FROM leasehold_body AS b WHERE b.id = leasehold_message.id)) AS body`;
@@ -43,7 +45,11 @@ export const PROMOTE: string = `UPDATE leasehold_message SET visible_at = not_be
   WHERE id = (SELECT min(id) FROM leasehold_message WHERE queue = ? AND group_id = ?) AND visible_at IS NULL`;
 
 /** Stores messages. One that is too long fails alone. */
-export function sendMessages(session: Session, settings: QueueSettings, messages: readonly OutgoingMessage[]): SendOutcome[] {
+export function sendMessages(
+  session: Session,
+  settings: QueueSettings,
+  messages: readonly OutgoingMessage[],
+): SendOutcome[] {
   session.ring();
   return messages.map((message) => sendOne(session, settings, message));
 }
@@ -90,7 +96,12 @@ interface ClaimedRow {
 }
 
 /** Takes up to `max` messages. One that was handed out too often goes to the dead-letter queue instead. */
-export function claimMessages(session: Session, settings: QueueSettings, max: number, leaseMs: number): Delivery<string>[] {
+export function claimMessages(
+  session: Session,
+  settings: QueueSettings,
+  max: number,
+  leaseMs: number,
+): Delivery<string>[] {
   const { queue, maxDeliveries } = settings;
   const { now, statement, fileId } = session;
   const taken: Delivery<string>[] = [];
@@ -107,7 +118,11 @@ export function claimMessages(session: Session, settings: QueueSettings, max: nu
       if (maxDeliveries !== undefined && row.deliveries > maxDeliveries) {
         exhausted++;
         const description = `handed out ${maxDeliveries} times without being completed`;
-        rejectMessage(session, settings, `${row.id}.${row.receipt}`, { reason: 'max-deliveries', description, attributes: {} });
+        rejectMessage(session, settings, `${row.id}.${row.receipt}`, {
+          reason: 'max-deliveries',
+          description,
+          attributes: {},
+        });
       } else {
         taken.push({
           handle: `${row.id}.${row.receipt}`,
@@ -131,14 +146,24 @@ function parseHandle(handle: string): readonly [id: number, receipt: number] {
 }
 
 /** Holds a message for `leaseMs` from now. */
-export function extendMessage({ now, statement }: Session, { queue }: QueueSettings, handle: string, leaseMs: number): HandleOutcome {
+export function extendMessage(
+  { now, statement }: Session,
+  { queue }: QueueSettings,
+  handle: string,
+  leaseMs: number,
+): HandleOutcome {
   const until = now.latest + Math.ceil(leaseMs);
   const { changes } = statement(EXTEND).run(until, ...parseHandle(handle), queue, now.boot, now.earliest);
   return changes === 0 ? 'gone' : 'done';
 }
 
 /** Hands a message back. */
-export function releaseMessage(session: Session, { queue }: QueueSettings, handle: string, delayMs: number): HandleOutcome {
+export function releaseMessage(
+  session: Session,
+  { queue }: QueueSettings,
+  handle: string,
+  delayMs: number,
+): HandleOutcome {
   const { now, statement } = session;
   const due = now.earliest + Math.ceil(delayMs);
   const { changes } = statement(RELEASE).run(due, ...parseHandle(handle), queue, now.boot, now.earliest);
@@ -157,7 +182,12 @@ export function completeMessage(session: Session, { queue }: QueueSettings, hand
 }
 
 /** Moves a message to the dead-letter queue and lets the next of its group forward. */
-export function rejectMessage(session: Session, settings: QueueSettings, handle: string, why: RejectReason): HandleOutcome {
+export function rejectMessage(
+  session: Session,
+  settings: QueueSettings,
+  handle: string,
+  why: RejectReason,
+): HandleOutcome {
   const { now, statement } = session;
   const { queue, deadQueue } = settings;
   const attributes = JSON.stringify(why.attributes);

@@ -20,7 +20,8 @@ export interface RecordRow {
 export function readRow(row: RecordRow, now: StoreInstant): TaskRecord {
   const record = recordFromWire(parse(row));
   if (row.lease_expires_at === null) return record;
-  const leaseExpiresAt = row.boot === now.boot ? row.lease_expires_at : Math.min(row.lease_expires_at, now.bootStartedAt);
+  const leaseExpiresAt =
+    row.boot === now.boot ? row.lease_expires_at : Math.min(row.lease_expires_at, now.bootStartedAt);
   return { ...record, leaseExpiresAt };
 }
 

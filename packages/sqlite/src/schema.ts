@@ -114,10 +114,17 @@ CREATE INDEX leasehold_dedup_expiry ON leasehold_dedup (expires_at);
  *
  * @throws LeaseholdError `bad-option` for another application's file, `schema-too-new` for one of a newer major version.
  */
-export function checkSchema(db: DatabaseSync, file: string, embed: boolean, migrations: readonly Migration[] = MIGRATIONS): string | undefined {
+export function checkSchema(
+  db: DatabaseSync,
+  file: string,
+  embed: boolean,
+  migrations: readonly Migration[] = MIGRATIONS,
+): string | undefined {
   const found = versionOf(db);
   if (found === undefined) {
-    const foreign = db.prepare("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' LIMIT 1").get();
+    const foreign = db
+      .prepare("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' LIMIT 1")
+      .get();
     if (foreign && !embed) {
       throw new LeaseholdError(
         'bad-option',
@@ -148,7 +155,8 @@ export function migrate(db: DatabaseSync, migrations: readonly Migration[] = MIG
       // Another process may have been here first.
       const from = versionOf(db) ?? '0.0';
       for (const step of migrations) if (compare(step.version, from) > 0) db.exec(step.sql);
-      if (compare(from, newest) < 0) db.prepare("UPDATE leasehold_meta SET value = ? WHERE name = 'schema'").run(newest);
+      if (compare(from, newest) < 0)
+        db.prepare("UPDATE leasehold_meta SET value = ? WHERE name = 'schema'").run(newest);
       db.exec('COMMIT');
     } catch (error) {
       if (db.isTransaction) db.exec('ROLLBACK');

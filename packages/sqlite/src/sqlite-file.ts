@@ -67,7 +67,12 @@ class SqliteFile {
     return prepared;
   };
 
-  write<T>(connection: Connection, work: (session: Session) => T, signal: AbortSignal, options: WriteOptions): Promise<T> {
+  write<T>(
+    connection: Connection,
+    work: (session: Session) => T,
+    signal: AbortSignal,
+    options: WriteOptions,
+  ): Promise<T> {
     const now = performance.now();
     if (now - this.#lastTidy >= TIDY_EVERY_MS) {
       this.#lastTidy = now;

@@ -12,7 +12,8 @@ const RESPONSES = `DELETE FROM leasehold_guard_key WHERE id IN (SELECT id FROM l
 const IDS = `DELETE FROM leasehold_dedup WHERE (queue, dedup_id) IN
   (SELECT queue, dedup_id FROM leasehold_dedup WHERE expires_at <= ? ORDER BY expires_at LIMIT ${ROWS})`;
 const SCOPES = `SELECT scope FROM leasehold_guard_scope WHERE expires_at <= ? ORDER BY expires_at LIMIT ${ROWS}`;
-const DROP_SCOPE = 'DELETE FROM leasehold_guard_scope WHERE scope = ? AND NOT EXISTS (SELECT 1 FROM leasehold_guard_key WHERE scope = ?)';
+const DROP_SCOPE =
+  'DELETE FROM leasehold_guard_scope WHERE scope = ? AND NOT EXISTS (SELECT 1 FROM leasehold_guard_key WHERE scope = ?)';
 const KEEP_SCOPE = 'UPDATE leasehold_guard_scope SET expires_at = ? WHERE scope = ?';
 
 /**
@@ -27,7 +28,8 @@ export function tidy({ now, statement }: Session): boolean {
   const scopes = statement(SCOPES).all(now.earliest);
   for (const { scope } of scopes) {
     const name = String(scope);
-    if (statement(DROP_SCOPE).run(name, name).changes === 0) statement(KEEP_SCOPE).run(now.earliest + SCOPE_AGAIN_MS, name);
+    if (statement(DROP_SCOPE).run(name, name).changes === 0)
+      statement(KEEP_SCOPE).run(now.earliest + SCOPE_AGAIN_MS, name);
   }
   return Math.max(most, scopes.length) === ROWS;
 }

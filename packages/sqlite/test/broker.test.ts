@@ -23,7 +23,11 @@ function open(options: Partial<SqliteBrokerOptions> = {}): SqliteBroker {
 
 const bytes = new TextEncoder();
 const textOf = ({ body }: { readonly body: Uint8Array }): string => new TextDecoder().decode(body);
-const message = (text: string, more: Partial<OutgoingMessage> = {}): OutgoingMessage => ({ body: bytes.encode(text), attributes: {}, ...more });
+const message = (text: string, more: Partial<OutgoingMessage> = {}): OutgoingMessage => ({
+  body: bytes.encode(text),
+  attributes: {},
+  ...more,
+});
 const take = (broker: SqliteBroker, max = 10, leaseMs = 60_000): Promise<readonly Delivery<string>[]> =>
   broker.receive({ max, leaseMs, waitMs: 0 }, never());
 const handlesOf = (taken: readonly Delivery<string>[]): string[] => taken.map(({ handle }) => handle);
@@ -38,9 +42,22 @@ function rows(table: string): number {
 
 test('in any history, each group is handed out one at a time and in order, and nothing is lost', async () => {
   const step = fc.oneof(
-    { weight: 3, arbitrary: fc.record({ do: fc.constant('send' as const), group: fc.constantFrom('A', 'B', undefined), delayMs: fc.constantFrom(0, 0, 50) }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constant('send' as const),
+        group: fc.constantFrom('A', 'B', undefined),
+        delayMs: fc.constantFrom(0, 0, 50),
+      }),
+    },
     { weight: 3, arbitrary: fc.record({ do: fc.constant('take' as const), max: fc.integer({ min: 1, max: 4 }) }) },
-    { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('complete' as const, 'release' as const, 'reject' as const), pick: fc.nat(20) }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constantFrom('complete' as const, 'release' as const, 'reject' as const),
+        pick: fc.nat(20),
+      }),
+    },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.constantFrom(30, 600) }) },
   );
   await fc.assert(
@@ -57,7 +74,10 @@ test('in any history, each group is handed out one at a time and in order, and n
           const text = `${groupOf.size}`;
           groupOf.set(text, at.group);
           waiting.push(text);
-          await broker.send([message(text, { delayMs: at.delayMs, ...(at.group !== undefined && { groupId: at.group }) })], never());
+          await broker.send(
+            [message(text, { delayMs: at.delayMs, ...(at.group !== undefined && { groupId: at.group }) })],
+            never(),
+          );
         } else if (at.do === 'take') {
           for (const delivery of await take(broker, at.max, 500)) {
             const text = textOf(delivery);
@@ -97,7 +117,10 @@ test('in any history, each group is handed out one at a time and in order, and n
 
 test('a rejected message lets the next of its group forward, so does one that was handed out too often', async () => {
   const broker = open({ maxDeliveries: 1 });
-  await broker.send(['A1', 'A2', 'A3'].map((text) => message(text, { groupId: 'A' })), never());
+  await broker.send(
+    ['A1', 'A2', 'A3'].map((text) => message(text, { groupId: 'A' })),
+    never(),
+  );
   const [first] = await take(broker);
   await broker.reject(first?.handle ?? '', why, never());
   const [second] = await take(broker);
@@ -125,14 +148,26 @@ test('queues in one file keep apart, and so do their dead letters', async () => 
 test('dead letters are listed in pages, can be read like a queue, and go back whole when redriven', async () => {
   const broker = open();
   const long = 'x'.repeat(5_000);
-  await broker.send([message('first', { attributes: { note: 'a', leaseholdtoken: '1' }, groupId: 'G' }), message(long), message('third')], never());
+  await broker.send(
+    [
+      message('first', { attributes: { note: 'a', leaseholdtoken: '1' }, groupId: 'G' }),
+      message(long),
+      message('third'),
+    ],
+    never(),
+  );
   const taken = await take(broker);
   for (const { handle } of taken) await broker.reject(handle, why, never());
   const page = await broker.deadLetters({ limit: 2 });
   const rest = await broker.deadLetters({ limit: 2, ...(page.cursor !== undefined && { cursor: page.cursor }) });
   expect([...page.letters, ...rest.letters].map(textOf)).toEqual(['first', long, 'third']);
   expect(rest.cursor).toBeUndefined();
-  expect(page.letters[0]).toMatchObject({ attributes: { note: 'a', leaseholdtoken: '3' }, reason: 'bad', description: 'cannot be read', groupId: 'G' });
+  expect(page.letters[0]).toMatchObject({
+    attributes: { note: 'a', leaseholdtoken: '3' },
+    reason: 'bad',
+    description: 'cannot be read',
+    groupId: 'G',
+  });
   await expect(broker.deadLetters({ cursor: 'x' })).rejects.toMatchObject({ code: 'bad-request' });
 
   const reader = open({ queue: 'default.dead' });
@@ -146,7 +181,10 @@ test('dead letters are listed in pages, can be read like a queue, and go back wh
   const back = await take(broker);
   expect(back.map(textOf).sort()).toEqual(['first', 'third', long].sort());
   expect(back.every(({ deliveryCount }) => deliveryCount === 1)).toBe(true);
-  expect(back.find((delivery) => textOf(delivery) === 'first')).toMatchObject({ groupId: 'G', attributes: { note: 'a', leaseholdtoken: '3' } });
+  expect(back.find((delivery) => textOf(delivery) === 'first')).toMatchObject({
+    groupId: 'G',
+    attributes: { note: 'a', leaseholdtoken: '3' },
+  });
   expect(await broker.complete(handlesOf(taken), never())).toEqual(['gone', 'gone', 'gone']);
   await broker.complete(handlesOf(back), never());
   expect([rows('leasehold_message'), rows('leasehold_body')]).toEqual([0, 0]);
@@ -174,9 +212,17 @@ test('a deduplication id makes two sends one within its window, also across proc
 
 test('depth tells what keeps messages', async () => {
   const broker = open();
-  await broker.send([message('a'), message('b'), message('held')].reverse(), never());
+  await broker.send([message('held'), message('a'), message('b')], never());
   await take(broker, 1);
-  await broker.send([message('later', { delayMs: 5_000 }), message('G1', { groupId: 'G' }), message('G2', { groupId: 'G' }), message('dead')], never());
+  await broker.send(
+    [
+      message('later', { delayMs: 5_000 }),
+      message('G1', { groupId: 'G' }),
+      message('G2', { groupId: 'G' }),
+      message('dead'),
+    ],
+    never(),
+  );
   const taken = await take(broker);
   const dead = taken.find((delivery) => textOf(delivery) === 'dead');
   await broker.reject(dead?.handle ?? '', why, never());

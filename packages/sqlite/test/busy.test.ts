@@ -13,7 +13,7 @@ test('while another process has the write lock for a second, calls wait for it a
   await ledger.put(claimed('before'), { ms: 60_000 }, { version: 0 }, never());
   let shortest = Infinity;
   for (let round = 0; round < 3 && shortest >= 50; round++) {
-    const holder = startChild('lock-holder.ts', file, '1000');
+    const holder = startChild(new URL('./lock-holder.ts', import.meta.url), file, '1000');
     await holder.said('locked');
     const gaps = monitorEventLoopDelay({ resolution: 1 });
     gaps.enable();

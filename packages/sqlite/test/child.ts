@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 /** A process of its own that runs a TypeScript file of this directory from source. */
 export interface Child {
@@ -13,11 +14,18 @@ export interface Child {
 }
 
 /** Starts `script` with `args`. Its errors go to ours. */
-export function startChild(script: string, ...args: readonly string[]): Child {
-  const options = ['--conditions=@leasehold/source', '--disable-warning=ExperimentalWarning', '--disable-warning=MODULE_TYPELESS_PACKAGE_JSON'];
+export function startChild(script: URL, ...args: readonly string[]): Child {
+  const options = [
+    '--conditions=@leasehold/source',
+    '--disable-warning=ExperimentalWarning',
+    '--disable-warning=MODULE_TYPELESS_PACKAGE_JSON',
+  ];
   // Compiled once for all of them; a process writes the cache when it ends by itself.
   const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'leasehold-test-compile-cache') };
-  const child = spawn(process.execPath, [...options, join(import.meta.dirname, script), ...args], { stdio: ['ignore', 'pipe', 'inherit'], env });
+  const child = spawn(process.execPath, [...options, fileURLToPath(script), ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env,
+  });
   const lines = new Set<string>();
   const waiting = new Map<string, () => void>();
   createInterface({ input: child.stdout }).on('line', (line) => {
@@ -34,7 +42,7 @@ export function startChild(script: string, ...args: readonly string[]): Child {
       if (lines.has(line)) return Promise.resolve();
       return new Promise((resolve, reject) => {
         waiting.set(line, resolve);
-        void ended.then((how) => reject(new Error(`${script} ended (${how}) before it said "${line}"`)));
+        void ended.then((how) => reject(new Error(`${script.pathname} ended (${how}) before it said "${line}"`)));
       });
     },
   };

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import type { BrokerDriver } from '@leasehold/core';
 import {
   brokerCases,
   guardCases,
@@ -8,11 +7,19 @@ import {
   type BrokerHarness,
   type CaseHarness,
 } from '@leasehold/contract';
-import { sqliteBroker, sqliteGuard, sqliteLedger, type SqliteBrokerOptions, type SqliteFileOptions } from '@leasehold/sqlite';
+import {
+  sqliteBroker,
+  sqliteGuard,
+  sqliteLedger,
+  type SqliteBrokerOptions,
+  type SqliteFileOptions,
+} from '@leasehold/sqlite';
 import { machine, never } from './machine.ts';
 
 /** Each driver it opens has a connection of its own, as if it were in a process of its own. */
-function harness<Driver extends { close(): Promise<void> }>(make: (options: SqliteFileOptions) => Driver): CaseHarness<Driver> {
+function harness<Driver extends { close(): Promise<void> }>(
+  make: (options: SqliteFileOptions) => Driver,
+): CaseHarness<Driver> {
   const one = machine();
   const opened: Driver[] = [];
   return {
@@ -33,7 +40,6 @@ function brokerHarness(options: Partial<SqliteBrokerOptions> = {}): BrokerHarnes
   const base = harness((file) => sqliteBroker({ ...file, ...options }));
   return {
     ...base,
-    open: async () => (await base.open()) as BrokerDriver,
     async deadLetters() {
       const broker = await base.open();
       return (await broker.deadLetters({}, never())).letters;
@@ -60,7 +66,10 @@ describe('a dead-letter queue, read as a queue', () => {
 });
 
 describe('the ledger', () => {
-  runCases(ledgerCases, () => harness((options) => sqliteLedger(options)), { test, capabilities: sqliteLedger({ file }).capabilities });
+  runCases(ledgerCases, () => harness((options) => sqliteLedger(options)), {
+    test,
+    capabilities: sqliteLedger({ file }).capabilities,
+  });
 });
 
 describe('the guard store', () => {

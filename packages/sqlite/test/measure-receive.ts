@@ -48,7 +48,9 @@ for (const rows of SIZES) {
   const { user, system } = process.cpuUsage(cpu);
   times.sort((a, b) => a - b);
   const median = (times[ROUNDS / 2] ?? Number.NaN).toFixed(0);
-  process.stdout.write(`${String(rows).padStart(9)} rows: median ${median} µs, CPU ${((user + system) / ROUNDS).toFixed(0)} µs per receive and complete\n`);
+  process.stdout.write(
+    `${String(rows).padStart(9)} rows: median ${median} µs, CPU ${((user + system) / ROUNDS).toFixed(0)} µs per receive and complete\n`,
+  );
   await broker.close();
 }
 rmSync(directory, { recursive: true });

@@ -38,9 +38,11 @@ async function measure(): Promise<void> {
   const before = process.cpuUsage();
   await pause(IDLE_MS);
   const { user, system } = process.cpuUsage(before);
-  process.stdout.write(`idle receiver: ${((user + system) / IDLE_MS / 10).toFixed(2)} % of a core over ${IDLE_MS / 1_000} s\n`);
+  process.stdout.write(
+    `idle receiver: ${((user + system) / IDLE_MS / 10).toFixed(2)} % of a core over ${IDLE_MS / 1_000} s\n`,
+  );
 
-  const sender = startChild('measure-wake.ts', file);
+  const sender = startChild(new URL('./measure-wake.ts', import.meta.url), file);
   const latencies: number[] = [];
   let next = waiting;
   while (latencies.length < COUNT) {
@@ -52,8 +54,11 @@ async function measure(): Promise<void> {
     if (latencies.length < COUNT) next = broker.receive({ max: 1, leaseMs: 60_000, waitMs }, never());
   }
   latencies.sort((a, b) => a - b);
-  const at = (share: number): string => (latencies[Math.min(COUNT - 1, Math.floor(COUNT * share))] ?? Number.NaN).toFixed(1);
-  process.stdout.write(`enqueue by another process to receive: median ${at(0.5)} ms, 95 % ${at(0.95)} ms, longest ${at(1)} ms (${COUNT} messages)\n`);
+  const at = (share: number): string =>
+    (latencies[Math.min(COUNT - 1, Math.floor(COUNT * share))] ?? Number.NaN).toFixed(1);
+  process.stdout.write(
+    `enqueue by another process to receive: median ${at(0.5)} ms, 95 % ${at(0.95)} ms, longest ${at(1)} ms (${COUNT} messages)\n`,
+  );
   await sender.ended;
   await broker.close();
   rmSync(directory, { recursive: true });

@@ -27,16 +27,23 @@ test('a file of an older version is migrated and everything in it is kept', asyn
   const mine = one.process();
   const [broker, ledger, guard] = [sqliteBroker(mine), sqliteLedger(mine), sqliteGuard(mine)];
   const taken = await broker.receive(receive, never());
-  expect(taken.map(({ messageId, body, attributes }) => [messageId, Buffer.from(body).toString(), attributes])).toEqual([
-    ['c0ffee00-7', 'old', { note: 'kept' }],
-    ['c0ffee00-8', 'long', {}],
-  ]);
+  expect(taken.map(({ messageId, body, attributes }) => [messageId, Buffer.from(body).toString(), attributes])).toEqual(
+    [
+      ['c0ffee00-7', 'old', { note: 'kept' }],
+      ['c0ffee00-8', 'long', {}],
+    ],
+  );
   const { record } = await ledger.get('old task', never());
   expect(record).toMatchObject({ fencingToken: 2, version: 3, extra: { from_the_future: true } });
   expect(await guard.look({ scope: 'scope', key: 'key', token: 4 }, never())).toEqual({ stale: 5 });
-  expect(await guard.look({ scope: 'scope', key: 'key', token: 5 }, never())).toMatchObject({ previous: { status: 201, headers: { a: 'b' } } });
+  expect(await guard.look({ scope: 'scope', key: 'key', token: 5 }, never())).toMatchObject({
+    previous: { status: 201, headers: { a: 'b' } },
+  });
   // What 1.1 brought works too.
-  const [first, second] = await broker.send(Array.from({ length: 2 }, () => ({ body: new Uint8Array([1]), attributes: {}, deduplicationId: 'd' })), never());
+  const [first, second] = await broker.send(
+    Array.from({ length: 2 }, () => ({ body: new Uint8Array([1]), attributes: {}, deduplicationId: 'd' })),
+    never(),
+  );
   expect(first).toEqual(second);
   await Promise.all([broker.close(), ledger.close(), guard.close()]);
   const db = new DatabaseSync(one.file);
@@ -52,7 +59,10 @@ test('a published migration is never edited: 1.0 still is what made the files ou
 test('a migration that fails half way leaves the file as it was', () => {
   const db = new DatabaseSync(one.file);
   migrate(db, MIGRATIONS.slice(0, 1));
-  const broken = [...MIGRATIONS.slice(0, 1), { version: '1.1', sql: 'CREATE TABLE leasehold_new (a); INSERT INTO nowhere VALUES (1);' }];
+  const broken = [
+    ...MIGRATIONS.slice(0, 1),
+    { version: '1.1', sql: 'CREATE TABLE leasehold_new (a); INSERT INTO nowhere VALUES (1);' },
+  ];
   expect(() => migrate(db, broken)).toThrow('nowhere');
   expect(db.prepare(SCHEMA).get()?.['value']).toBe('1.0');
   expect(db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'leasehold_new'").get()).toBeUndefined();
@@ -74,7 +84,9 @@ test('a file of a newer minor version is used as it is, one of a newer major ver
   const before = readFileSync(one.file);
   const major = sqliteLedger(one.process());
   await expect(major.open(never())).rejects.toMatchObject({ code: 'schema-too-new', field: 'file' });
-  await expect(major.put(claimed('other'), { ms: 1 }, { version: 0 }, never())).rejects.toMatchObject({ code: 'schema-too-new' });
+  await expect(major.put(claimed('other'), { ms: 1 }, { version: 0 }, never())).rejects.toMatchObject({
+    code: 'schema-too-new',
+  });
   await major.close();
   expect(readFileSync(one.file).equals(before)).toBe(true);
 });
@@ -93,7 +105,9 @@ test('the database of another application is refused and not touched, unless emb
   const before = readFileSync(one.file);
   const refused = sqliteGuard(one.process());
   const ask = { scope: 's', token: 1, key: 'k', requestHash: 'h', retentionMs: 60_000 };
-  await expect(refused.look(ask, never())).rejects.toMatchObject({ code: 'bad-option', message: expect.stringContaining('customers') });
+  const look = refused.look(ask, never());
+  await expect(look).rejects.toThrow('customers');
+  await expect(look).rejects.toMatchObject({ code: 'bad-option', field: 'file' });
   await refused.close();
   expect(readFileSync(one.file).equals(before)).toBe(true);
 
@@ -109,7 +123,12 @@ test('the database of another application is refused and not touched, unless emb
   expect(verdict).toHaveProperty('done');
   await guard.close();
   const db = new DatabaseSync(one.file);
-  expect(db.prepare('SELECT name FROM customers').all().map((row) => row['name'])).toEqual(['Ada', 'Grace']);
+  expect(
+    db
+      .prepare('SELECT name FROM customers')
+      .all()
+      .map((row) => row['name']),
+  ).toEqual(['Ada', 'Grace']);
   expect(db.prepare('PRAGMA user_version').get()?.['user_version']).toBe(42);
   db.close();
   // Once ours are in it, nobody has to ask again.
@@ -140,11 +159,15 @@ test('field case 40: options that cannot work are refused by the factory, by nam
   const file = 'x.db';
   for (const bad of ['', ' ', ':memory:', 'file:x.db?mode=memory', 'x\0.db', 'dir/', 7, undefined, null]) {
     for (const make of [sqliteBroker, sqliteLedger, sqliteGuard]) {
-      expect(() => make({ file: bad as string }), String(bad)).toThrow(expect.objectContaining({ code: 'bad-option', field: 'file' }));
+      expect(() => make({ file: bad as string }), String(bad)).toThrow(
+        expect.objectContaining({ code: 'bad-option', field: 'file' }),
+      );
     }
   }
   for (const queue of ['', 'a b', '-x', 'x'.repeat(101), 7 as unknown as string]) {
-    expect(() => sqliteBroker({ file, queue })).toThrow(expect.objectContaining({ code: 'bad-option', field: 'queue' }));
+    expect(() => sqliteBroker({ file, queue })).toThrow(
+      expect.objectContaining({ code: 'bad-option', field: 'queue' }),
+    );
   }
   for (const maxDeliveries of [0, -1, 1.5, Number.NaN, Infinity, '3' as unknown as number]) {
     expect(() => sqliteBroker({ file, maxDeliveries })).toThrow(expect.objectContaining({ field: 'maxDeliveries' }));
@@ -152,5 +175,7 @@ test('field case 40: options that cannot work are refused by the factory, by nam
   for (const deduplication of ['', '5', -1, 0, Number.NaN]) {
     expect(() => sqliteBroker({ file, deduplication })).toThrow(expect.objectContaining({ field: 'deduplication' }));
   }
-  expect(() => sqliteLedger({ file, embed: 'yes' as unknown as boolean })).toThrow(expect.objectContaining({ field: 'embed' }));
+  expect(() => sqliteLedger({ file, embed: 'yes' as unknown as boolean })).toThrow(
+    expect.objectContaining({ field: 'embed' }),
+  );
 });

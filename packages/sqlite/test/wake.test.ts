@@ -22,7 +22,8 @@ afterEach(async () => {
 });
 
 const textOf = (taken: readonly Delivery[]): string[] => taken.map(({ body }) => new TextDecoder().decode(body));
-const wait = (waitMs = 3_600_000): Promise<readonly Delivery<string>[]> => broker.receive({ max: 5, leaseMs: 60_000, waitMs }, never());
+const wait = (waitMs = 3_600_000): Promise<readonly Delivery<string>[]> =>
+  broker.receive({ max: 5, leaseMs: 60_000, waitMs }, never());
 /** Until the receiver has looked, found nothing, and waits. */
 const settled = async (): Promise<void> => {
   while (one.clock.pending === 0) await pause(5);
@@ -32,7 +33,7 @@ test('a receiver is woken by what another process sends, without looking for it'
   for (const text of ['first', 'second']) {
     const waiting = wait();
     await settled();
-    await startChild('sender.ts', one.file, text).ended;
+    await startChild(new URL('./sender.ts', import.meta.url), one.file, text).ended;
     expect(textOf(await waiting)).toEqual([text]);
   }
 });
@@ -40,14 +41,12 @@ test('a receiver is woken by what another process sends, without looking for it'
 test('a receiver hears of a message that is due later, and waits for just that long', async () => {
   const waiting = wait();
   await settled();
-  await startChild('sender.ts', one.file, 'later', '300').ended;
-  let done = false;
-  void waiting.then(() => (done = true));
+  await startChild(new URL('./sender.ts', import.meta.url), one.file, 'later', '300').ended;
   // The store's time is the machine's here: let the receiver's clock go with it.
   let passed = 0;
-  for (; !done; passed += 10) {
-    await pause(10);
+  for (let done = false; !done; passed += 10) {
     await one.clock.advance(10);
+    done = await Promise.race([waiting.then(() => true), pause(10, false)]);
   }
   expect(passed).toBeGreaterThan(200);
   // Its timer was set to the message's own time, well before the next look.
@@ -59,7 +58,7 @@ test('a bell that somebody deleted is hung up again', async () => {
   const waiting = wait();
   await settled();
   rmSync(`${one.file}.bell`);
-  await startChild('sender.ts', one.file, 'heard').ended;
+  await startChild(new URL('./sender.ts', import.meta.url), one.file, 'heard').ended;
   expect(textOf(await waiting)).toEqual(['heard']);
 });
 
@@ -67,7 +66,7 @@ test('without a bell that can be watched, a receiver looks every 40 ms', async (
   mkdirSync(`${one.file}.bell`);
   const waiting = wait();
   await settled();
-  await startChild('sender.ts', one.file, 'found').ended;
+  await startChild(new URL('./sender.ts', import.meta.url), one.file, 'found').ended;
   await one.clock.advance(40);
   expect(textOf(await waiting)).toEqual(['found']);
 });
@@ -76,7 +75,9 @@ test('should a ring be lost, a receiver finds the message within a second', asyn
   const waiting = wait();
   await settled();
   const db = new DatabaseSync(one.file);
-  db.exec("INSERT INTO leasehold_message (queue, visible_at, not_before, sent_at, attributes, body) VALUES ('default', 0, 0, 0, '{}', x'6869')");
+  db.exec(
+    "INSERT INTO leasehold_message (queue, visible_at, not_before, sent_at, attributes, body) VALUES ('default', 0, 0, 0, '{}', x'6869')",
+  );
   db.close();
   await one.clock.advance(999);
   expect(one.clock.pending).toBe(1);
@@ -85,7 +86,7 @@ test('should a ring be lost, a receiver finds the message within a second', asyn
 });
 
 test.each(['closed', 'aborted', 'waited'])('I10: a process whose receive was %s ends by itself', async (way) => {
-  expect(await startChild('idle-worker.ts', one.file, way).ended).toBe(0);
+  expect(await startChild(new URL('./idle-worker.ts', import.meta.url), one.file, way).ended).toBe(0);
 });
 
 test('I10: waits leave no timer and no listener behind', async () => {
