@@ -15,10 +15,9 @@ export async function closeOpenEffects(attempt: Attempt): Promise<void> {
     if (!record) continue;
     const options = attempt.effects.get(name);
     await findForClosing(host, name, record, options, async (signal) => {
-      if (options) return host.outside(() => readBack(host, options, record.key, record, signal));
-      const { lookUrl } = record;
-      if (lookUrl === undefined) return { state: 'unknown' };
-      return host.outside(() => readBackGuarded(host, lookUrl, record.key, signal));
+      if (options) return readBack(host, options, record.key, record, signal);
+      if (record.lookUrl === undefined) return { state: 'unknown' };
+      return readBackGuarded(host, record.lookUrl, record.key, signal);
     });
   }
 }

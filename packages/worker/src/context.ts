@@ -69,7 +69,7 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     effect: (async (name: string, options: EffectOptions<unknown, unknown>) => {
       alive(`ctx.effect(${JSON.stringify(name)})`);
       attempt.effects.set(name, options);
-      const effect = await runEffect(attempt.host, name, options);
+      const effect = await attempt.outside(() => runEffect(attempt.host, name, options));
       attempt.lastEffect = effect;
       return effect;
     }) as TaskContext['effect'],

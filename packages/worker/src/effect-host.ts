@@ -47,14 +47,16 @@ export function createEffectHost(attempt: Attempt): EffectHost {
       return read?.latest;
     },
     enter: (stage, reason) => attempt.enter(stage, reason),
-    outside: (call) => attempt.outside(call),
     async confirmed() {
+      // A beat that is answered and yet does not make it held (a clock that cannot be trusted) must not prolong the wait.
+      const until = task.confirmedUntil;
       for (;;) {
         const ownership = task.ownership();
         if (!attempt.closing) attempt.signal.throwIfAborted();
         if (ownership === 'held') return;
         if (ownership === 'lost') throw new LeaseholdError('ownership', `The lease is lost: ${task.lost?.message ?? 'it was given back'}. Nothing was started.`);
-        await change(attempt, () => heartbeat.nudge(attempt.kept));
+        if (!(clock.monotonic() < until)) throw new LeaseholdError('ownership', 'The lease was not confirmed in time. Nothing was started.');
+        await change(attempt, until, () => heartbeat.nudge(attempt.kept));
       }
     },
   };
@@ -67,8 +69,8 @@ function headerText(text: string): string {
 
 const NEVER: AbortSignal = new AbortController().signal;
 
-/** Resolves at the next confirmation, loss or abort, at the latest when the confirmed time is over. */
-function change(attempt: Attempt, ask: () => void): Promise<void> {
+/** Resolves at the next confirmation, loss or abort, at the latest at the monotonic instant `until`. */
+function change(attempt: Attempt, until: number, ask: () => void): Promise<void> {
   const { task } = attempt.port;
   const { clock } = attempt.services;
   return new Promise((resolve) => {
@@ -78,7 +80,7 @@ function change(attempt: Attempt, ask: () => void): Promise<void> {
       attempt.signal.removeEventListener('abort', end);
       resolve();
     };
-    const timer = clock.timer(Math.max(1, task.confirmedUntil - clock.monotonic()), end, { background: true });
+    const timer = clock.timer(Math.max(1, until - clock.monotonic()), end, { background: true });
     const unwatch = task.watch(end);
     attempt.signal.addEventListener('abort', end, { once: true });
     ask();

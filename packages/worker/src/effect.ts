@@ -1,4 +1,4 @@
-import { LeaseholdError, PermanentError, RetryableError, hashJson, sleep } from '@leasehold/core';
+import { LeaseholdError, PermanentError, RetryableError, hashJson, isPermanentError, sleep } from '@leasehold/core';
 import type { ApplyOutcome, EffectRecord } from '@leasehold/core';
 import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
 import { answered } from './human.ts';
@@ -14,8 +14,6 @@ export interface EffectHost extends ReadBackHost {
   enter(stage: 'commit' | 'verify', reason: string): void;
   /** Resolves when the lease is held; rejects when it is lost or the attempt is aborted. */
   confirmed(): Promise<void>;
-  /** Counts the call among those that have to end before the task is given back. */
-  outside<Result>(call: () => Promise<Result> | Result): Promise<Result>;
 }
 
 /** The handler reached what may not start any more: the attempt only closes what is open. */
@@ -59,7 +57,7 @@ export async function runEffect<Committed, Found>(
     await host.confirmed();
     host.enter('commit', `reading back ${name}`);
     if (options.readBack === 'human' && !host.closing) return toldByHuman(host, name, options, key);
-    const result = await attemptReadBack(host, name, options, key, known);
+    const result = await attemptReadBack(host, name, () => readBack(host, options, key, known, host.signal));
     if (result.state === 'found') return await verified(host, name, options, key, result.found, 'read-back');
     if (host.closing) {
       // A call that is answered by replaying cannot be read back without making it.
@@ -68,7 +66,7 @@ export async function runEffect<Committed, Found>(
       throw new ClosingSignal();
     }
     if (result.state === 'refused') throw refusedForGood(name, result.status);
-    if (result.state === 'unknown') throw inDoubt(name, result.retryAfterMs);
+    if (result.state === 'unknown') throw inDoubt(host, name, result);
   }
   if (host.closing) throw new ClosingSignal();
   return commitAndVerify(host, name, options, key);
@@ -84,23 +82,18 @@ export async function findForClosing(
 ): Promise<void> {
   const { task } = host;
   for (let tries = 1; tries <= 3; tries++) {
-    try {
-      const result = await read(host.signal);
-      announceReadBack(host, name, result.state);
-      if (result.state === 'found') {
-        const receipt = await receiptFor(options, result.found, record);
-        task.carryFinding(name, { status: 'verified', ...receipt });
-        return;
-      }
-      if (result.state !== 'unknown') {
-        task.carryFinding(name, { status: options?.readBack === 'provider-replays-key' ? 'in_doubt' : 'absent' });
-        return;
-      }
-    } catch (error) {
-      task.announce('effect_read_back', { effect: name, cause: 'failed', errorCode: error instanceof Error ? error.name : 'unknown' });
+    const result = await attemptReadBack(host, name, () => read(host.signal));
+    if (result.state === 'found') {
+      task.carryFinding(name, { status: 'verified', ...(await receiptIfAny(name, options, result.found, record)) });
+      return;
+    }
+    if (result.state !== 'unknown') {
+      task.carryFinding(name, { status: options?.readBack === 'provider-replays-key' ? 'in_doubt' : 'absent' });
+      return;
     }
     await sleep(host.clock, VERIFY.firstMs * tries);
   }
+  task.announce('effect_in_doubt', { effect: name });
   task.carryFinding(name, { status: 'in_doubt' });
 }
 
@@ -118,13 +111,31 @@ function unread(key: string): string {
   return `key:${key}`;
 }
 
-async function receiptFor(
+/** What was found exists, whether its receipt can be made or not. */
+async function receiptIfAny(
+  name: string,
   options: EffectOptions<unknown, unknown> | undefined,
   found: unknown,
   record: EffectRecord,
-): Promise<{ externalId: string; externalStatus: string }> {
-  if (!options) return { externalId: record.externalId ?? unread(record.key), externalStatus: 'exists' };
+): Promise<Receipt> {
+  try {
+    if (options) return await receiptOf(name, options, found);
+  } catch {
+    // As without one.
+  }
+  return { externalId: record.externalId ?? unread(record.key), externalStatus: 'exists' };
+}
+
+interface Receipt {
+  readonly externalId: string;
+  readonly externalStatus: string;
+}
+
+async function receiptOf<Found>(name: string, options: EffectOptions<never, Found>, found: Found): Promise<Receipt> {
   const receipt = await options.receipt(found);
+  if (typeof receipt?.externalId !== 'string' || typeof receipt.status !== 'string') {
+    throw new PermanentError(`receipt of effect "${name}" has to answer {externalId, status}, both text.`);
+  }
   return { externalId: receipt.externalId, externalStatus: receipt.status };
 }
 
@@ -174,7 +185,7 @@ async function commitAndVerify<Committed, Found>(
   host.signal.throwIfAborted();
   let committed: Committed;
   try {
-    committed = await host.outside(() => options.commit(host.context(key, host.signal)));
+    committed = await options.commit(host.context(key, host.signal));
   } catch (error) {
     return await afterFailedCommit(host, name, options, key, error);
   }
@@ -184,10 +195,10 @@ async function commitAndVerify<Committed, Found>(
   }
   host.enter('verify', `verifying ${name}`);
   for (let tries = 1; ; tries++) {
-    const result = await attemptReadBack(host, name, options, key, undefined);
+    const result = await attemptReadBack(host, name, () => readBack(host, options, key, undefined, host.signal));
     if (result.state === 'found') return await verified(host, name, options, key, result.found, 'commit');
     if (result.state === 'refused') throw refusedForGood(name, result.status);
-    if (tries >= VERIFY.tries) throw inDoubt(name, undefined);
+    if (tries >= VERIFY.tries) throw inDoubt(host, name, result);
     await sleep(host.clock, VERIFY.firstMs * 2 ** (tries - 1), host.signal);
   }
 }
@@ -202,32 +213,23 @@ async function afterFailedCommit<Committed, Found>(
 ): Promise<VerifiedEffect<Found>> {
   if (host.signal.aborted || host.task.lost || typeof options.readBack === 'string') throw error;
   const record = host.task.record.effects[name];
-  let result: ReadBackResult<Found>;
-  try {
-    result = await attemptReadBack(host, name, options, key, record);
-  } catch {
-    // Not known either; the next attempt reads back before anything else.
-    throw error;
-  }
+  const result = await attemptReadBack(host, name, () => readBack(host, options, key, record, host.signal));
   if (result.state === 'found') return await verified(host, name, options, key, result.found, 'read-back');
   if (result.state === 'refused') throw refusedForGood(name, result.status);
   throw error;
 }
 
-async function attemptReadBack<Committed, Found>(
-  host: EffectHost,
-  name: string,
-  options: EffectOptions<Committed, Found>,
-  key: string,
-  record: EffectRecord | undefined,
-): Promise<ReadBackResult<Found>> {
-  const result = await host.outside(() => readBack(host, options, key, record, host.signal));
-  announceReadBack(host, name, result.state);
-  return result;
-}
-
-function announceReadBack(host: EffectHost, name: string, cause: string): void {
-  host.task.announce('effect_read_back', { effect: name, cause });
+/** A read-back that throws cannot tell, unless it was called off or says that asking again is no use. */
+async function attemptReadBack<Found>(host: EffectHost, name: string, read: () => Promise<ReadBackResult<Found>>): Promise<ReadBackResult<Found>> {
+  try {
+    const result = await read();
+    host.task.announce('effect_read_back', { effect: name, cause: result.state });
+    return result;
+  } catch (error) {
+    host.task.announce('effect_read_back', { effect: name, cause: 'failed', errorCode: error instanceof Error ? error.name : 'unknown' });
+    if (!host.closing && (host.signal.aborted || isPermanentError(error))) throw error;
+    return { state: 'unknown', error };
+  }
 }
 
 async function verified<Committed, Found>(
@@ -238,13 +240,10 @@ async function verified<Committed, Found>(
   found: Found,
   via: 'read-back' | 'commit',
 ): Promise<VerifiedEffect<Found>> {
-  const receipt = await options.receipt(found);
-  if (typeof receipt?.externalId !== 'string' || typeof receipt.status !== 'string') {
-    throw new PermanentError(`receipt of effect "${name}" has to answer {externalId, status}, both text.`);
-  }
-  host.task.carryFinding(name, { status: 'verified', externalId: receipt.externalId, externalStatus: receipt.status });
+  const receipt = await receiptOf(name, options, found);
+  host.task.carryFinding(name, { status: 'verified', ...receipt });
   host.task.announce('effect_verified', { effect: name, externalSystem: options.system, externalId: receipt.externalId, cause: via });
-  return { name, system: options.system, id: receipt.externalId, status: receipt.status, idempotencyKey: key, via, found };
+  return { name, system: options.system, id: receipt.externalId, status: receipt.externalStatus, idempotencyKey: key, via, found };
 }
 
 function intended(name: string, answer: ApplyOutcome): void {
@@ -257,6 +256,10 @@ function intended(name: string, answer: ApplyOutcome): void {
   throw new LeaseholdError('ownership', `Effect "${name}" was not started: ${why}.`);
 }
 
-function inDoubt(name: string, delayMs: number | undefined): EffectInDoubt {
-  return new EffectInDoubt(`It cannot be told whether effect "${name}" exists; it is not made again.`, { ...(delayMs !== undefined && { delayMs }) });
+function inDoubt(host: EffectHost, name: string, result: { readonly retryAfterMs?: number; readonly error?: unknown }): EffectInDoubt {
+  host.task.announce('effect_in_doubt', { effect: name });
+  return new EffectInDoubt(`It cannot be told whether effect "${name}" exists; it is not made again.`, {
+    ...(result.retryAfterMs !== undefined && { delayMs: result.retryAfterMs }),
+    ...(result.error !== undefined && { cause: result.error }),
+  });
 }

@@ -29,6 +29,8 @@ interface Entry extends Due {
   readonly kept: Kept;
   beating: boolean;
   misses: number;
+  /** When its last beat went out (monotonic). */
+  beatAt: number;
 }
 
 const LATE_WINDOW_MS = 60_000;
@@ -76,6 +78,7 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
   };
   const beat = async (entry: Entry): Promise<void> => {
     entry.beating = true;
+    entry.beatAt = clock.monotonic();
     const result = await entry.kept.beat();
     entry.beating = false;
     // Dropped meanwhile, or dropped and kept anew.
@@ -116,7 +119,7 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
   };
   return {
     keep(kept) {
-      const entry = entries.get(kept) ?? { kept, dueAt: 0, place: -1, beating: false, misses: 0 };
+      const entry = entries.get(kept) ?? { kept, dueAt: 0, place: -1, beating: false, misses: 0, beatAt: Number.NEGATIVE_INFINITY };
       entries.set(kept, entry);
       schedule(entry, false);
       arm();
@@ -131,7 +134,9 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
     nudge(kept) {
       const entry = entries.get(kept);
       if (!entry || entry.beating) return;
-      queue.set(entry, clock.monotonic());
+      // Answered beats that leave the asker waiting must not become a loop.
+      const soonest = Math.max(clock.monotonic(), entry.beatAt + entry.kept.task.timing.heartbeatMs / 20);
+      queue.set(entry, Math.min(entry.dueAt, soonest));
       arm();
     },
     get size() {

@@ -7,7 +7,7 @@ export type ReadBackResult<Found> =
   | { readonly state: 'found'; readonly found: Found }
   | { readonly state: 'absent' }
   | { readonly state: 'refused'; readonly status: number }
-  | { readonly state: 'unknown'; readonly retryAfterMs?: number };
+  | { readonly state: 'unknown'; readonly retryAfterMs?: number; readonly error?: unknown };
 
 /** What reading back needs of an attempt. */
 export interface ReadBackHost {
