@@ -131,7 +131,7 @@ interface Receipt {
   readonly externalStatus: string;
 }
 
-async function receiptOf<Found>(name: string, options: EffectOptions<never, Found>, found: Found): Promise<Receipt> {
+async function receiptOf<Found>(name: string, options: Pick<EffectOptions<unknown, Found>, 'receipt'>, found: Found): Promise<Receipt> {
   const receipt = await options.receipt(found);
   if (typeof receipt?.externalId !== 'string' || typeof receipt.status !== 'string') {
     throw new PermanentError(`receipt of effect "${name}" has to answer {externalId, status}, both text.`);
@@ -198,7 +198,7 @@ async function commitAndVerify<Committed, Found>(
     const result = await attemptReadBack(host, name, () => readBack(host, options, key, undefined, host.signal));
     if (result.state === 'found') return await verified(host, name, options, key, result.found, 'commit');
     if (result.state === 'refused') throw refusedForGood(name, result.status);
-    if (tries >= VERIFY.tries) throw inDoubt(host, name, result);
+    if (tries >= VERIFY.tries) throw inDoubt(host, name, result.state === 'unknown' ? result : {});
     await sleep(host.clock, VERIFY.firstMs * 2 ** (tries - 1), host.signal);
   }
 }
