@@ -69,7 +69,7 @@ export class Receiver {
     return from.outside('look', async () => {
       const planned = this.looks.shift();
       if (planned !== undefined) return typeof planned === 'number' ? new Response('', { status: planned }) : json(planned);
-      const ask = JSON.parse(String(init?.body)) as { scope: string; fence: number; key: string };
+      const ask = JSON.parse(init?.body as string) as { scope: string; fence: number; key: string };
       const verdict = await this.guard.look({ scope: ask.scope, token: ask.fence, key: ask.key }, this.#never);
       if (typeof verdict === 'string') return json({ state: verdict });
       if ('stale' in verdict) return json({ state: 'stale', highest: verdict.stale });
