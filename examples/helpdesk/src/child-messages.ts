@@ -61,8 +61,8 @@ export interface WorkerOptions {
 }
 
 /** The options a child process was started with. */
-export function startedWith<Options>(): Options {
-  return JSON.parse(process.argv[2] ?? 'null') as Options;
+export function startOptions(): unknown {
+  return JSON.parse(process.argv[2] ?? 'null');
 }
 
 /** Tells the parent, if it is still there. Resolves when it was handed over. */

@@ -15,16 +15,14 @@ export function replaceDatabase(file: string): void {
 }
 
 function isDemo(file: string): boolean {
+  const db = new DatabaseSync(file);
   try {
-    const db = new DatabaseSync(file, { readOnly: true });
-    try {
-      const tables = db.prepare("SELECT name FROM sqlite_schema WHERE name IN ('leasehold_task', 'tickets')").all();
-      return tables.length === 2;
-    } finally {
-      db.close();
-    }
+    db.exec('PRAGMA busy_timeout = 5000');
+    return db.prepare("SELECT name FROM sqlite_schema WHERE name IN ('leasehold_task', 'tickets')").all().length === 2;
   } catch {
-    // Not a database at all.
+    // Not a database, or one that cannot be read: not to be removed either way.
     return false;
+  } finally {
+    db.close();
   }
 }

@@ -227,7 +227,7 @@ class DemoRun {
         return child;
       },
       letGo: (message) => this.#service?.tell(message),
-      replace: ({ name }) => void this.#startWorker(name),
+      replace: ({ name }) => this.#startWorker(name),
       resend: (taskId) => this.#resend(taskId),
       note: (text) => this.#options.onNote?.(text),
     });

@@ -46,12 +46,12 @@ export function createFleet(unexpected: (what: string) => void): Fleet {
     start(entry, name, options, hear) {
       const extension = import.meta.filename.endsWith('.ts') ? 'ts' : 'js';
       const path = fileURLToPath(new URL(`./${entry}.${extension}`, import.meta.url));
-      const process_ = fork(path, [JSON.stringify(options)], {
+      const forked = fork(path, [JSON.stringify(options)], {
         execArgv: inheritedArguments(),
         stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       });
-      const child = wrap(process_, name, (how) => unexpected(`${name} ended by itself (${how})`));
-      process_.on('message', (message) => hear(message, child));
+      const child = wrap(forked, name, (how) => unexpected(`${name} ended by itself (${how})`));
+      forked.on('message', (message) => hear(message, child));
       children.push(child);
       return child;
     },
@@ -71,12 +71,12 @@ function inheritedArguments(): string[] {
   });
 }
 
-function wrap(process_: ChildProcess, name: string, unexpected: (how: string) => void): Child {
+function wrap(forked: ChildProcess, name: string, unexpected: (how: string) => void): Child {
   let paused = false;
   let ended: string | undefined;
   let expected = false;
   // Listened to from the start: a process may be gone before anybody asks.
-  const gone = once(process_, 'exit').then(
+  const gone = once(forked, 'exit').then(
     ([code, signal]) => {
       ended = String(signal ?? code);
       if (!expected) unexpected(ended);
@@ -87,11 +87,11 @@ function wrap(process_: ChildProcess, name: string, unexpected: (how: string) =>
     },
   );
   const signal = (which: NodeJS.Signals): void => {
-    if (ended === undefined) process_.kill(which);
+    if (ended === undefined) forked.kill(which);
   };
   const child: Child = {
     name,
-    pid: process_.pid ?? 0,
+    pid: forked.pid ?? 0,
     get paused() {
       return paused;
     },
@@ -99,7 +99,7 @@ function wrap(process_: ChildProcess, name: string, unexpected: (how: string) =>
       return ended !== undefined;
     },
     tell(message) {
-      if (process_.connected) process_.send(message);
+      if (forked.connected) forked.send(message);
     },
     pause() {
       signal('SIGSTOP');

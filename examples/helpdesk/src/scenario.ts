@@ -22,7 +22,7 @@ export interface Stage {
   childAt(pid: number): Child;
   letGo(message: LetGo): void;
   /** A worker in the place of one that is gone. */
-  replace(child: Child): void;
+  replace(child: Child): Promise<void>;
   /** Sends a task's message once more, as an agent does that never got its answer. */
   resend(taskId: string): Promise<void>;
   /** For people. */
@@ -46,7 +46,7 @@ async function killBetweenCommitAndSettle(stage: Stage): Promise<void> {
   await child.kill();
   note(`${child.name} was killed (SIGKILL) between commit and settle of ${short(taskId)}`);
   stage.letGo({ kind: 'let-go', fault: 'kill', killed: pid });
-  stage.replace(child);
+  await stage.replace(child);
   const record = await settled(stage, taskId);
   note(`${short(taskId)} was taken over with token ${record.fencingToken}, read back, and settled`);
 }

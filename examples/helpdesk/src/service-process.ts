@@ -1,11 +1,11 @@
 // The ticket service in a process of its own. Started by the demo.
 import { onGuardEvent } from '@leasehold/guard';
-import { startedWith, tellParent, type LetGo, type ServiceOptions } from './child-messages.ts';
+import { startOptions, tellParent, type LetGo, type ServiceOptions } from './child-messages.ts';
 import { createFaultBoard } from './fault-board.ts';
 import { startTicketService } from './ticket-service.ts';
 
 async function main(): Promise<void> {
-  const { file, faults: plan } = startedWith<ServiceOptions>();
+  const { file, faults: plan } = startOptions() as ServiceOptions;
   const faults = createFaultBoard(plan, (caught) => void tellParent(caught));
   onGuardEvent((event) => void tellParent({ kind: 'guard', event }));
   const service = await startTicketService({ file, faults, answered: (answer) => void tellParent(answer) });

@@ -2,12 +2,12 @@
 import { createLeaseBroker, subscribe } from '@leasehold/core';
 import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
 import { createWorker } from '@leasehold/worker';
-import { startedWith, tellParent, type WorkerOptions } from './child-messages.ts';
+import { startOptions, tellParent, type WorkerOptions } from './child-messages.ts';
 import { serviceClient } from './service-client.ts';
 import { helpdeskTasks } from './tasks.ts';
 
 async function main(): Promise<void> {
-  const { file, queue, url, name } = startedWith<WorkerOptions>();
+  const { file, queue, url, name } = startOptions() as WorkerOptions;
   subscribe((event) => void tellParent({ kind: 'event', event }));
   const broker = createLeaseBroker({ driver: sqliteBroker({ file, queue }), ledger: sqliteLedger({ file }) });
   const worker = createWorker({

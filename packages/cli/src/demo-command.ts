@@ -74,6 +74,6 @@ function summaryOf({ records, tally, ms, violations }: DemoReport): string {
     ['seconds', (ms / 1_000).toFixed(1)],
     ['promises not kept', violations.length === 0 ? 'none' : String(violations.length)],
   ];
-  const types_ = boxedTable(['type', 'tasks', 'settled', 'cancelled', 'dead-lettered', 'grants', 'effects'], byType);
-  return `${types_}\n${boxedTable(['in all', ''], sums)}`;
+  const perType = boxedTable(['type', 'tasks', 'settled', 'cancelled', 'dead-lettered', 'grants', 'effects'], byType);
+  return `${perType}\n${boxedTable(['in all', ''], sums)}`;
 }

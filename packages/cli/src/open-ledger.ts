@@ -47,15 +47,24 @@ function databaseFile(db: string | undefined): string {
 
 /** Looks without changing anything: the driver itself would put its tables into an empty file. */
 function holdsTasks(file: string): boolean {
+  // Not read-only: SQLite then cannot wait out a process that opens or closes the file at the same time.
+  const db = new DatabaseSync(file);
   try {
-    const db = new DatabaseSync(file, { readOnly: true });
-    try {
-      return db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'leasehold_task'").get() !== undefined;
-    } finally {
-      db.close();
-    }
-  } catch {
-    // Whatever it is, SQLite cannot read it.
-    return false;
+    db.exec('PRAGMA busy_timeout = 5000');
+    return db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'leasehold_task'").get() !== undefined;
+  } catch (error) {
+    if (isNotADatabase(error)) return false;
+    throw new CliFailure(
+      1,
+      `--db ${file} cannot be read: ${error instanceof Error ? error.message : 'unknown error'}.`,
+      { cause: error },
+    );
+  } finally {
+    db.close();
   }
+}
+
+/** https://sqlite.org/rescode.html#notadb */
+function isNotADatabase(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'errcode' in error && error.errcode === 26;
 }

@@ -1,0 +1,117 @@
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { run, start } from './command-line.ts';
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'leasehold-demo-test-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const BOUND_MS = 150_000;
+
+/** Process ids whose command line holds `text`; empty where the system does not show them. */
+function processesNaming(text: string): readonly string[] {
+  if (!existsSync('/proc/self/cmdline')) return [];
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text);
+    } catch {
+      // Gone in between.
+      return false;
+    }
+  });
+}
+
+test(
+  'the demo survives its faults and accounts for every task in one line, and leaves the database when asked',
+  async () => {
+    const { code, stdout, stderr } = await run(['demo', '--json', '--keep', 'kept'], {
+      cwd: folder,
+      env: { TMPDIR: folder },
+    });
+    expect(stderr).toBe('the database is kept/demo.sqlite; look at it with: leasehold list --db kept/demo.sqlite\n');
+    expect(code).toBe(0);
+    const line = JSON.parse(stdout) as Record<string, number>;
+    expect(stdout).toBe(`${JSON.stringify(line)}\n`);
+    expect(Object.keys(line)).toEqual([
+      'tasks',
+      'followUps',
+      'poison',
+      'settled',
+      'cancelled',
+      'deadLettered',
+      'effects',
+      'duplicateEffects',
+      'lost',
+      'takeovers',
+      'staleRejected',
+      'replays',
+      'readBacks',
+      'ms',
+    ]);
+    // 15 good statements: 33 batches and 15 reconciliations; 35 good cases and 7 indexes that were not cancelled.
+    expect(line).toMatchObject({
+      tasks: 60,
+      followUps: 48,
+      poison: 1,
+      settled: 105,
+      cancelled: 1,
+      deadLettered: 3,
+      effects: 90,
+      duplicateEffects: 0,
+      lost: 0,
+    });
+    const value = (name: string): number => line[name] ?? Number.NaN;
+    expect(value('settled') + value('cancelled') + value('deadLettered')).toBe(
+      value('tasks') + value('followUps') + value('poison'),
+    );
+    for (const name of ['takeovers', 'staleRejected', 'replays', 'readBacks'])
+      expect(value(name)).toBeGreaterThanOrEqual(1);
+    expect(value('ms')).toBeLessThan(60_000);
+
+    const listed = await run(['list', '--db', 'kept/demo.sqlite', '--limit', '1000', '--json'], { cwd: folder });
+    expect(JSON.parse(listed.stdout)).toHaveLength(108);
+    // Nothing but what was to be kept, and no process.
+    expect(readdirSync(folder)).toEqual(['kept']);
+    expect(processesNaming(folder)).toEqual([]);
+  },
+  BOUND_MS,
+);
+
+test(
+  'Ctrl-C in the middle ends every process, stopped ones included, removes the temporary folder and is a failure',
+  async () => {
+    const child = start(['demo'], { cwd: folder, env: { TMPDIR: folder } });
+    let [stdout, stderr] = ['', ''];
+    child.stderr?.on('data', (chunk) => (stderr += String(chunk)));
+    const stopped = new Promise<void>((resolve) => {
+      child.stdout?.on('data', (chunk) => {
+        stdout += String(chunk);
+        if (stdout.includes('SIGSTOP')) resolve();
+      });
+    });
+    const closed = once(child, 'close');
+    await Promise.race([stopped, closed]);
+    expect(processesNaming(folder).length).toBeGreaterThanOrEqual(existsSync('/proc/self/cmdline') ? 4 : 0);
+    child.kill('SIGINT');
+    const [code] = (await closed) as [number];
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^violation of demo: stopped while waiting for .* \(interrupted\)/);
+    expect(readdirSync(folder)).toEqual([]);
+    expect(processesNaming(folder)).toEqual([]);
+  },
+  BOUND_MS,
+);
+
+test('a file in the way that is not from an earlier demo is left alone', async () => {
+  writeFileSync(join(folder, 'demo.sqlite'), 'mine');
+  const { code, stdout, stderr } = await run(['demo', '--json', '--keep', '.'], { cwd: folder });
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toContain('the file is not from an earlier demo and stays as it is; name another folder');
+  expect(readFileSync(join(folder, 'demo.sqlite'), 'utf8')).toBe('mine');
+});
