@@ -67,6 +67,8 @@ export class Attempt {
   result: unknown;
   readonly #controller = new AbortController();
   readonly #outside = new Set<Promise<unknown>>();
+  /** Calls that ignored their timeout and its grace. */
+  readonly #abandoned: Promise<unknown>[] = [];
   readonly #kept: Kept;
   readonly #host: EffectHost;
   readonly #unwatch: () => void;
@@ -149,13 +151,18 @@ export class Attempt {
     this.followUps.push(followUp);
   }
 
-  /** Counts a call among those that have to end before the task is given back. */
-  async outside<Result>(call: () => Promise<Result> | Result): Promise<Result> {
+  /**
+   * Counts a call among those that have to end before the task is given back. Once `patience` resolves it is not waited for any longer:
+   * the task may still settle, but nothing gives it back while the call may do something.
+   */
+  async outside<Result>(call: () => Promise<Result> | Result, patience?: Promise<void>): Promise<Result> {
     const running = (async () => call())();
-    const tracked = running.then(
+    const ended = running.then(
       () => undefined,
       () => undefined,
     );
+    const given = patience?.then(() => void this.#abandoned.push(ended));
+    const tracked = given ? Promise.race([ended, given]) : ended;
     this.#outside.add(tracked);
     void tracked.then(() => this.#outside.delete(tracked));
     return running;
@@ -228,12 +235,20 @@ export class Attempt {
     timer?.cancel();
     this.#onAbort = () => undefined;
     if (given) return end;
-    this.port.task.announce('handler_leaked', { cause: this.#aborted?.cause ?? 'unknown', durationMs: clock.monotonic() - this.startedAt });
-    void ended.then(() => {
-      if (end !== 'running' && 'value' in end) this.#reject(end.value);
-      this.services.onLeakEnded?.();
-    });
+    this.#leaked(
+      ended.then(() => {
+        if (end !== 'running' && 'value' in end) this.#reject(end.value);
+      }),
+    );
     return 'running';
+  }
+
+  /** Something of this attempt goes on that cannot be stopped: nothing is given back, the lease lapses. */
+  #leaked(until: Promise<unknown>): 'leaked' {
+    const { services, port } = this;
+    port.task.announce('handler_leaked', { cause: this.#aborted?.cause ?? 'tool-timeout', durationMs: services.clock.monotonic() - this.startedAt });
+    void until.then(() => services.onLeakEnded?.());
+    return 'leaked';
   }
 
   async #returned(value: unknown): Promise<AttemptOutcome> {
@@ -274,11 +289,7 @@ export class Attempt {
     if (cause === 'cancelled' || (error instanceof ClosingSignal && task.record.cancelRequested)) {
       return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
     }
-    if (error instanceof HandOffSignal) {
-      this.services.heartbeat.drop(this.#kept);
-      const outcome = await this.port.handOff({ reason: error.message, progressed: this.progressed });
-      return outcome === 'done' ? 'handed-off' : this.#notDone(outcome);
-    }
+    if (error instanceof HandOffSignal) return this.#handOff(error.message);
     if (error instanceof AskHumanSignal && cause === undefined) {
       this.services.heartbeat.drop(this.#kept);
       const outcome = await this.port.askHuman(error.message);
@@ -297,7 +308,15 @@ export class Attempt {
     return this.#release(reason, delayMs ?? backoffDelay(this.definition.backoff, failures), true);
   }
 
+  async #handOff(reason: string): Promise<AttemptOutcome> {
+    if (this.#abandoned.length > 0) return this.#leaked(Promise.all(this.#abandoned));
+    this.services.heartbeat.drop(this.#kept);
+    const outcome = await this.port.handOff({ reason, progressed: this.progressed });
+    return outcome === 'done' ? 'handed-off' : this.#notDone(outcome);
+  }
+
   async #release(error: TaskError, delayMs: number, failure: boolean): Promise<AttemptOutcome> {
+    if (this.#abandoned.length > 0) return this.#leaked(Promise.all(this.#abandoned));
     this.services.heartbeat.drop(this.#kept);
     const outcome = await this.port.release({ error, delayMs, failure });
     return outcome === 'done' ? 'released' : this.#notDone(outcome);

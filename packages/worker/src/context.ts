@@ -124,12 +124,15 @@ async function call<Result>(
     task.announce('tool_request_finished', { requestId, durationMs: clock.monotonic() - startedAt, ...(errorCode !== undefined && { errorCode }) });
   try {
     const result = await new Promise<Result>((resolve, reject) => {
+      let giveUp: () => void = () => undefined;
+      const patience = new Promise<void>((given) => (giveUp = given));
       // The call is told; whether it listens or not, the handler goes on with an error.
-      const timer = clock.timer(timeoutMs, () => {
+      let timer = clock.timer(timeoutMs, () => {
+        timer = clock.timer(services.graceMs, giveUp, { background: true });
         controller.abort(new TaskAborted('tool-timeout', `call ${name} took longer than ${timeoutMs} ms`));
         reject(new ToolTimeout(`call ${name} took longer than ${timeoutMs} ms`));
       });
-      attempt.outside(() => run({ signal: controller.signal, requestId })).then(resolve, reject).finally(() => timer.cancel());
+      attempt.outside(() => run({ signal: controller.signal, requestId }), patience).then(resolve, reject).finally(() => timer.cancel());
     });
     finished();
     return result;
