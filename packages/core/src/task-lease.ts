@@ -299,7 +299,7 @@ export class TaskLease {
       taskId: this.taskId,
       taskType: this.#record.taskType,
       token: this.token,
-      stage: this.#record.stage,
+      stage: this.#carry.progress?.stage ?? this.#record.stage,
       owner: this.owner,
       attempt: this.#record.attempt,
       ...(this.#record.payloadHash !== undefined && { payloadHash: this.#record.payloadHash }),

@@ -76,6 +76,7 @@ export function watchLimits(parts: {
       if (next === stage) return;
       stage = next;
       stageSince = clock.monotonic();
+      reasonSince = stageSince;
       // A shorter limit may be due before the timer that runs.
       if (!stopped) {
         timer?.cancel();
