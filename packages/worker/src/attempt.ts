@@ -304,7 +304,10 @@ export class Attempt {
     const { record } = this.port.task;
     const reason = toTaskError(error);
     const failures = record.failures + 1;
-    if (failures >= this.definition.attempts) return this.#close('dead-lettered', reason);
+    const capped = this.#aborted?.cause === 'lease-cap';
+    if (failures >= this.definition.attempts && !(capped && this.progressed)) return this.#close('dead-lettered', reason);
+    // In place, the broker would go on counting from where it is.
+    if (capped) return this.#handOff(reason.message);
     return this.#release(reason, delayMs ?? backoffDelay(this.definition.backoff, failures), true);
   }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { canonicalJson, LeaseholdError, parseDuration, RetryableError, stowNeeded } from '@leasehold/core';
+import { canonicalJson, hashJson, LeaseholdError, parseDuration, RetryableError, stowNeeded } from '@leasehold/core';
 import type { Json } from '@leasehold/core';
 import { TaskAborted } from './abort-reason.ts';
 import type { Attempt } from './attempt.ts';
@@ -28,6 +28,7 @@ export class ToolTimeout extends RetryableError {
 export function createContext(attempt: Attempt, checkpointed: Json | undefined): TaskContext {
   const { port, message, definition, services } = attempt;
   const { task } = port;
+  const found = hashJson(task.record.checkpoint ?? null);
 
   const alive = (what: string): void => {
     if (attempt.over) throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
@@ -79,7 +80,7 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
       const content = await stowNeeded('checkpoint', data, stow);
       const answer = await task.apply({ type: 'checkpoint', checkpoint: content, leaseMs: task.timing.leaseMs }, { repeat: true });
       if (!('applied' in answer)) throw new LeaseholdError('ownership', 'The checkpoint was not stored: the lease is lost or the ledger did not answer.');
-      attempt.progressed = true;
+      if (hashJson(content) !== found) attempt.progressed = true;
     },
     async handOff(reason = 'handed off by the handler') {
       alive('ctx.handOff');
