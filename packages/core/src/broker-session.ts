@@ -48,7 +48,7 @@ const MOST_TRIES = 5;
 const LINGER_MS = 20;
 
 interface HandleCall {
-  readonly handle: unknown;
+  readonly held: HeldDelivery;
   /** Nothing is retried beyond this monotonic instant. */
   readonly until: number;
 }
@@ -59,6 +59,10 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
   let closed = false;
   const batchers = new Map<string, Batcher<HandleCall, HandleOutcome>>();
   const inFlight = new Set<Promise<unknown>>();
+  /** The extension of a delivery that was asked for last. */
+  const extending = new WeakMap<HeldDelivery, Promise<unknown>>();
+  /** Deliveries that are being completed, released or rejected. */
+  const ending = new WeakSet<HeldDelivery>();
 
   const open = async (): Promise<void> => {
     if (!driver.open) return;
@@ -109,7 +113,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
   const handles = (
     key: string,
     lingerMs: number,
-    call: (handles: readonly unknown[], signal: AbortSignal) => Promise<readonly HandleOutcome[]>,
+    call: (entries: readonly HandleCall[], signal: AbortSignal) => Promise<readonly HandleOutcome[]>,
   ): Batcher<HandleCall, HandleOutcome> => {
     let found = batchers.get(key);
     if (!found) {
@@ -117,10 +121,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
         clock,
         maxItems: driver.capabilities.maxBatch.handles,
         lingerMs,
-        flush: (items) =>
-          persist<HandleCall, HandleOutcome>(key, items, (item) => item.until, (entries, signal) =>
-            call(entries.map((entry) => entry.handle), signal),
-          ),
+        flush: (items) => persist<HandleCall, HandleOutcome>(key, items, (item) => item.until, call),
       });
       // Delays and capped leases come in many lengths; what is idle is not kept.
       if (batchers.size > 64) for (const [name, batch] of batchers) if (batch.idle) batchers.delete(name);
@@ -129,9 +130,8 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     return found;
   };
   const run = async (held: HeldDelivery, batch: Batcher<HandleCall, HandleOutcome>): Promise<HandleOutcome> => {
-    if (closed) return { failed: 'unavailable' };
     try {
-      return await batch.add({ handle: held.delivery.handle, until: held.heldUntil });
+      return await batch.add({ held, until: held.heldUntil });
     } catch {
       // Closed in between: the message comes back when its lease ends.
       return { failed: 'unavailable' };
@@ -146,6 +146,22 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     const gone = (): void => void inFlight.delete(work);
     work.then(gone, gone);
     return work;
+  };
+  /** An extension that has not left yet is called off, one on its way waited for: after the end it could hide the message again. */
+  const end = async (held: HeldDelivery, act: () => Promise<HandleOutcome>): Promise<HandleOutcome> => {
+    if (closed) return { failed: 'unavailable' };
+    ending.add(held);
+    const acting = async (): Promise<HandleOutcome> => {
+      await extending.get(held);
+      return act();
+    };
+    return track(acting());
+  };
+  const extendAll = async (entries: readonly HandleCall[], ms: number, signal: AbortSignal): Promise<readonly HandleOutcome[]> => {
+    const going = entries.filter(({ held }) => !ending.has(held));
+    const outcomes = going.length === 0 ? [] : await driver.extend(handlesOf(going), ms, signal);
+    // Those called off never left; a retry would find them called off again.
+    return entries.map((entry) => (going.includes(entry) ? (outcomes[going.indexOf(entry)] ?? { failed: 'unknown' }) : { failed: 'invalid' }));
   };
   const hold = (delivery: Delivery, sentAt: number): HeldDelivery => {
     const total = driver.capabilities.totalLeaseMs;
@@ -191,27 +207,30 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     },
     async extend(held, leaseMs) {
       const left = held.capAt - clock.monotonic();
-      const wanted = Math.floor(Math.min(leaseMs, left));
-      if (!driver.capabilities.extend || wanted < driver.capabilities.leaseMs.min) return { failed: 'invalid' };
-      const ms = left < leaseMs ? Math.floor(wanted / driver.capabilities.leaseMs.step) * driver.capabilities.leaseMs.step : clamp(wanted);
+      const { min, step } = driver.capabilities.leaseMs;
+      if (!driver.capabilities.extend || closed || ending.has(held) || Math.min(leaseMs, left) < min) return { failed: 'invalid' };
+      const ms = Math.min(clamp(leaseMs), Math.floor(left / step) * step);
       const sentAt = clock.monotonic();
-      const outcome = await run(held, handles(`extend ${ms}`, LINGER_MS, (batch, signal) => driver.extend(batch, ms, signal)));
+      const work = run(held, handles(`extend ${ms}`, LINGER_MS, (batch, signal) => extendAll(batch, ms, signal)));
+      extending.set(held, work);
+      const outcome = await work;
       if (outcome === 'done') held.heldUntil = Math.max(held.heldUntil, sentAt + ms);
       return outcome;
     },
-    complete: (held) => run(held, handles('complete', LINGER_MS / 2, (batch, signal) => driver.complete(batch, signal))),
+    complete: (held) =>
+      end(held, () => run(held, handles('complete', LINGER_MS / 2, (batch, signal) => driver.complete(handlesOf(batch), signal)))),
     release(held, delayMs) {
       const delay = Math.min(Math.max(0, Math.ceil(delayMs)), driver.capabilities.releaseDelayMs);
-      return run(held, handles(`release ${delay}`, 0, (batch, signal) => driver.release(batch, delay, signal)));
+      return end(held, () => run(held, handles(`release ${delay}`, 0, (batch, signal) => driver.release(handlesOf(batch), delay, signal))));
     },
-    async reject(held, why) {
-      const [outcome] = await track(
-        persist<HeldDelivery, HandleOutcome>('reject', [held], (entry) => entry.heldUntil, async ([entry], signal) => [
-          await driver.reject((entry as HeldDelivery).delivery.handle, why, signal),
-        ]),
-      );
-      return outcome as HandleOutcome;
-    },
+    reject: (held, why) =>
+      end(held, async () => {
+        const call = async (_: readonly HeldDelivery[], signal: AbortSignal): Promise<readonly HandleOutcome[]> => [
+          await driver.reject(held.delivery.handle, why, signal),
+        ];
+        const [outcome] = await persist<HeldDelivery, HandleOutcome>('reject', [held], (entry) => entry.heldUntil, call);
+        return outcome as HandleOutcome;
+      }),
     async drain() {
       while (inFlight.size > 0) await Promise.allSettled(inFlight);
       await Promise.all([...batchers.values()].map((batch) => batch.drain()));
@@ -225,6 +244,10 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     },
   };
   return session;
+}
+
+function handlesOf(entries: readonly HandleCall[]): readonly unknown[] {
+  return entries.map(({ held }) => held.delivery.handle);
 }
 
 function isRetryable(answer: unknown): boolean {
