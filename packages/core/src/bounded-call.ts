@@ -47,7 +47,9 @@ export function boundedCall<Result>(
     };
     if (outer?.aborted) stop();
     else outer?.addEventListener('abort', stop, { once: true });
-    call(controller.signal).then(
+    // A driver that throws instead of rejecting must not leave the timer behind.
+    const calling = async (): Promise<Result> => call(controller.signal);
+    calling().then(
       (result) => {
         if (open) end(() => resolve(result));
         else {
