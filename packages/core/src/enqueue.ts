@@ -87,7 +87,8 @@ function prepare(session: BrokerSession, codec: TaskCodec, task: NewTask): Prepa
     }
     return { taskId, message };
   } catch (error) {
-    if (!isLeaseholdError(error)) throw error;
+    // A codec or a `toJSON` of the user's may throw anything; its text may hold content, and the other tasks are not to suffer.
+    if (!isLeaseholdError(error)) return { taskId, failed: { code: 'bad-task', message: 'The codec of this queue, or the input itself, failed while it was written.' } };
     return { taskId, failed: { code: error.code, message: error.message } };
   }
 }
