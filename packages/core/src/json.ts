@@ -26,7 +26,7 @@ function write(value: unknown, path: string, above: readonly object[]): string {
   if (above.length >= MAX_DEPTH) throw notJson(path.slice(0, 40), `more than ${MAX_DEPTH} levels of nesting`);
   if (above.includes(value)) throw notJson(path, 'a reference to one of its own parents');
   const plain = 'toJSON' in value && typeof value.toJSON === 'function' ? (value.toJSON() as unknown) : value;
-  if (plain !== value) return write(plain, path, above);
+  if (plain !== value) return write(plain, path, [...above, value]);
   const inside = [...above, value];
   if (Array.isArray(value)) {
     return `[${value.map((item, index) => write(item === undefined ? null : item, `${path}[${index}]`, inside)).join(',')}]`;
