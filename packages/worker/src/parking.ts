@@ -4,15 +4,18 @@ import type { Busy, Clock, HandleOutcome, Timer } from '@leasehold/core';
 export interface Parking {
   readonly size: number;
   park(busy: Busy): void;
-  /** The task was ended in this process: its duplicates can be looked at now. */
+  /** The task was ended in this process: its duplicates are due. */
   recall(taskId: string): void;
+  /** A place is free: whatever is due comes before anything new. */
+  offer(): void;
   /** Gives everything back, each with the delay until its owner's lease ends. */
   empty(): Promise<void>;
 }
 
 interface Parked {
   readonly busy: Busy;
-  readonly endsAt: number;
+  /** When its owner may be gone (monotonic). */
+  endsAt: number;
   timer: Timer | undefined;
 }
 
@@ -75,7 +78,15 @@ export function createParking(parts: {
       schedule(entry);
     },
     recall(taskId) {
-      for (const entry of parked) if (entry.busy.taskId === taskId && parts.retry(entry.busy)) drop(entry);
+      for (const entry of parked) if (entry.busy.taskId === taskId) entry.endsAt = clock.monotonic();
+    },
+    offer() {
+      const now = clock.monotonic();
+      for (const entry of parked) {
+        if (entry.endsAt > now) continue;
+        if (!parts.retry(entry.busy)) return;
+        drop(entry);
+      }
     },
     async empty() {
       const entries = [...parked];

@@ -147,6 +147,7 @@ export function createWorker(options: WorkerOptions): Worker {
       await has.key?.release();
       if (has.type !== undefined) byType.set(has.type, (byType.get(has.type) ?? 1) - 1);
       slots.free();
+      for (const each of stations) each.parking.offer();
     }
   };
   const handle = async (station: Station, acquired: Acquired, has: Taken): Promise<void> => {
