@@ -88,15 +88,20 @@ export function deliveryDesk(parts: {
     return (await session.reject(held, { reason, description: description.slice(0, 500), attributes })) === 'done';
   };
   /** Sends the message again and, once that is confirmed, acknowledges the old one. */
-  const copy = async (held: HeldDelivery, again: { readonly taskId: string; readonly token?: number }, delayMs: number): Promise<boolean> => {
+  const copy = async (
+    held: HeldDelivery,
+    again: { readonly taskId: string; readonly token?: number; readonly once?: string },
+    delayMs: number,
+  ): Promise<boolean> => {
     const attributes: Record<string, string> = { ...held.delivery.attributes, [TASK_ID_ATTRIBUTE]: again.taskId };
     if (again.token !== undefined) attributes[TOKEN_ATTRIBUTE] = String(again.token);
     const [sent] = await session.send([
       {
         body: held.delivery.body,
         attributes,
-        ...(again.token !== undefined && { deduplicationId: `${again.taskId}:${again.token}` }),
+        ...(again.token !== undefined && { deduplicationId: [again.taskId, again.token, ...(again.once === undefined ? [] : [again.once])].join(':') }),
         ...(delayMs > 0 && { delayMs }),
+        ...(held.delivery.groupId !== undefined && { groupId: held.delivery.groupId }),
       },
     ]);
     // Unconfirmed, the old message stays: two copies are harmless, none would be a lost task.
@@ -105,7 +110,7 @@ export function deliveryDesk(parts: {
     return true;
   };
   /** In place where the broker keeps the delay (or the order), else as a delayed copy. */
-  const back = async (held: HeldDelivery, again: { readonly taskId: string; readonly token?: number }, delayMs: number): Promise<void> => {
+  const back = async (held: HeldDelivery, again: Parameters<typeof copy>[1], delayMs: number): Promise<void> => {
     const { releaseDelayMs, sendDelayMs } = session.capabilities;
     if (!ordered(held) && delayMs > releaseDelayMs && sendDelayMs > releaseDelayMs) {
       if (await copy(held, again, Math.min(delayMs, sendDelayMs))) return;
@@ -143,7 +148,8 @@ export function deliveryDesk(parts: {
       } catch (error) {
         // A codec of the user's may throw anything; the rest of the batch is not to suffer.
         const what = isLeaseholdError(error) ? error.message : 'the codec of this queue could not read it';
-        const field = isLeaseholdError(error) ? error.field : undefined;
+        // Elsewhere the field is a path into the payload, which no event may show.
+        const field = isLeaseholdError(error) && error.code === 'bad-message' ? error.field : undefined;
         const gone = await toDeadLetters(held, 'undecodable', what);
         publish({ name: 'task_dead_lettered', at: clock.wall(), errorClass: 'undecodable', ...(field !== undefined && { cause: field }) });
         return handled('undecodable', undefined, gone);
@@ -191,7 +197,8 @@ export function deliveryDesk(parts: {
           announce('task_deferred', message, { reason: 'not-yet', delayMs: refusal.waitMs ?? 0 });
           // Given back, it would return at once, and again, until the broker gave it up: it is held like a busy one.
           if (longestWait(held) === 0) return { kind: 'busy', taskId: message.taskId, waitMs: refusal.waitMs ?? 0, held };
-          await back(held, { taskId: record.taskId, token: record.fencingToken }, refusal.waitMs ?? 0);
+          // A copy that came too early is copied once more: under its old name a broker that deduplicates would drop it, and the task with it.
+          await back(held, { taskId: record.taskId, token: record.fencingToken, once: held.delivery.messageId }, refusal.waitMs ?? 0);
           return handled('not-yet', message.taskId, false);
         case 'cancelled':
         case 'waiting-human':
