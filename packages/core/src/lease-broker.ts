@@ -6,7 +6,7 @@ import type { BrokerCapabilities, BrokerDriver, Delivery, HandleOutcome, LedgerD
 import { enqueueTasks } from './enqueue.ts';
 import { cloudEvents, traceIdOf, type TaskCodec, type TaskMessage } from './envelope.ts';
 import type { Refusal } from './events.ts';
-import type { AcquireOptions, Acquired, AdoptOptions, Busy, ClaimPolicy, EnqueueOutcome, Lease, NewTask, Outcome } from './lease.ts';
+import type { AcquireOptions, Acquired, AdoptOptions, Busy, ClaimPolicy, EnqueueOutcome, Lease, NewTask, Outcome, PolicyAnswer } from './lease.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { rescaleTiming } from './lease-timing.ts';
 import type { Lost } from './ownership.ts';
@@ -121,7 +121,13 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     const held = 'delivery' in delivery ? delivery : session.hold(delivery, clock.monotonic());
     const message = await desk.read(held);
     if ('kind' in message) return message;
-    const policy = await ask.policy(message);
+    let policy: PolicyAnswer;
+    try {
+      policy = await ask.policy(message);
+    } catch {
+      // Whatever the caller's rule failed at, the rest of the batch is not to suffer.
+      return desk.leaveToLapse(message, 'policy');
+    }
     if (policy === 'refuse') return desk.giveBack(held, message, 'refused-type', desk.longestDelay);
     if ('deferMs' in policy) return desk.giveBack(held, message, 'deferred', policy.deferMs);
     const left = held.heldUntil - clock.monotonic();
