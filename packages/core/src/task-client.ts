@@ -94,7 +94,7 @@ export function createTaskClient(parts: {
     let seen = '';
     for (let quiet = 1; ; quiet++) {
       const now = await status(taskId);
-      const key = now.record ? `${now.record.version}:${now.state}` : now.state;
+      const key = `${now.record?.version ?? 0}:${now.state}:${now.live}`;
       if (key !== seen) {
         seen = key;
         quiet = 1;
@@ -107,6 +107,8 @@ export function createTaskClient(parts: {
   const cancelOne = async (taskId: string, reason: string): Promise<CancelOutcome> => {
     const event: TaskEvent = { type: 'cancel', opId: newOpId(), taskId, reason, retentionMs };
     const outcome = await write(ledger, taskId, event);
+    // Asked for before, by this very call if its answer was lost and the owner wrote since.
+    if ('refused' in outcome && outcome.refused === 'cancel-requested') return { taskId, outcome: 'requested' };
     if ('refused' in outcome) return { taskId, outcome: 'refused', cause: outcome.refused, message: outcome.message };
     return { taskId, outcome: outcome.record.state === 'cancelled' ? 'cancelled' : 'requested' };
   };
@@ -172,14 +174,20 @@ export function createTaskClient(parts: {
     },
     async cancel(target, reason = 'cancelled on request') {
       if (typeof target === 'string') return [await cancelOne(target, reason)];
-      const outcomes: CancelOutcome[] = [];
-      let cursor: string | undefined;
-      do {
-        const page = await ledger.list({ agentRunId: target.agentRunId, limit: 100, ...(cursor !== undefined && { cursor }) }, CALL_TIMEOUT_MS);
-        for (const record of page.records) if (!isTerminal(record.state)) outcomes.push(await cancelOne(record.taskId, reason));
-        cursor = page.cursor;
-      } while (cursor !== undefined);
-      return outcomes;
+      const outcomes = new Map<string, CancelOutcome>();
+      // Pages are ordered by the last write: a record that is written while they are read can slip past, so they are read until nothing is new.
+      for (let known = -1; known < outcomes.size; ) {
+        known = outcomes.size;
+        let cursor: string | undefined;
+        do {
+          const page = await ledger.list({ agentRunId: target.agentRunId, limit: 100, ...(cursor !== undefined && { cursor }) }, CALL_TIMEOUT_MS);
+          for (const { taskId, state } of page.records) {
+            if (!isTerminal(state) && !outcomes.has(taskId)) outcomes.set(taskId, await cancelOne(taskId, reason));
+          }
+          cursor = page.cursor;
+        } while (cursor !== undefined);
+      }
+      return [...outcomes.values()];
     },
     async answer(taskId, answer) {
       const outcome = await write(ledger, taskId, { type: 'answer', opId: newOpId(), retentionMs, ...answer });
