@@ -1,5 +1,4 @@
 import { fork, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
 /** A child process. */
@@ -47,7 +46,8 @@ export function createFleet(unexpected: (what: string) => void): Fleet {
       const extension = import.meta.filename.endsWith('.ts') ? 'ts' : 'js';
       const path = fileURLToPath(new URL(`./${entry}.${extension}`, import.meta.url));
       const forked = fork(path, [JSON.stringify(options)], {
-        execArgv: inheritedArguments(),
+        // On Node 22, loading SQLite warns; once per process is too often.
+        execArgv: ['--disable-warning=ExperimentalWarning', ...inheritedArguments()],
         stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       });
       const child = wrap(forked, name, (how) => unexpected(`${name} ended by itself (${how})`));
@@ -62,13 +62,13 @@ export function createFleet(unexpected: (what: string) => void): Fleet {
   };
 }
 
-/** Of this process's own arguments those that say how modules are found and what is warned of; not, say, a debugger's port. */
+/** Of this process's own arguments those that say how modules are found; not, say, a debugger's port. */
 function inheritedArguments(): string[] {
   const { execArgv } = process;
-  return execArgv.filter((argument, index) => {
-    const taken = /^(?:-C|--conditions|--disable-warning|--experimental-|--no-warnings)/;
-    return taken.test(argument) || ['-C', '--conditions', '--disable-warning'].includes(execArgv[index - 1] ?? '');
-  });
+  const taken = /^(?:-C|--conditions|--experimental-)/;
+  return execArgv.filter(
+    (argument, index) => taken.test(argument) || ['-C', '--conditions'].includes(execArgv[index - 1] ?? ''),
+  );
 }
 
 function wrap(forked: ChildProcess, name: string, unexpected: (how: string) => void): Child {
@@ -76,18 +76,20 @@ function wrap(forked: ChildProcess, name: string, unexpected: (how: string) => v
   let ended: string | undefined;
   let expected = false;
   // Listened to from the start: a process may be gone before anybody asks.
-  const gone = once(forked, 'exit').then(
-    ([code, signal]) => {
-      ended = String(signal ?? code);
-      if (!expected) unexpected(ended);
-    },
-    (error: unknown) => {
-      ended = String(error);
-      unexpected(ended);
-    },
-  );
+  const said = new Promise<void>((resolve) => forked.once('disconnect', () => resolve()));
+  const gone = new Promise<void>((resolve) => {
+    const end = (how: string): void => {
+      ended = how;
+      if (!expected) unexpected(how);
+      resolve();
+    };
+    // What it said last may still be on its way when it is gone.
+    forked.once('exit', (code, signal) => void said.then(() => end(String(signal ?? code))));
+    // It did not start.
+    forked.once('error', (error) => (forked.pid === undefined ? end(error.message) : undefined));
+  });
   const signal = (which: NodeJS.Signals): void => {
-    if (ended === undefined) forked.kill(which);
+    if (forked.exitCode === null && forked.signalCode === null) forked.kill(which);
   };
   const child: Child = {
     name,
@@ -99,7 +101,8 @@ function wrap(forked: ChildProcess, name: string, unexpected: (how: string) => v
       return ended !== undefined;
     },
     tell(message) {
-      if (forked.connected) forked.send(message);
+      // One that is gone by then needs no telling.
+      if (forked.connected) forked.send(message, () => undefined);
     },
     pause() {
       signal('SIGSTOP');
