@@ -14,8 +14,6 @@ const BUSY_TIMEOUT_MS = 10;
 /** What is left of the write-ahead log's file after a burst. */
 const WAL_FILE_LIMIT = 16 * 2 ** 20;
 
-const never = new AbortController().signal;
-
 interface Connection {
   readonly db: DatabaseSync;
   readonly queue: CommitQueue;
@@ -30,6 +28,7 @@ class SqliteFile {
   users = 0;
   #connection: Connection | undefined;
   #lastTidy = -Infinity;
+  #tidying = new AbortController();
   readonly #statements = new Map<string, StatementSync>();
 
   constructor(settings: FileSettings) {
@@ -80,13 +79,18 @@ class SqliteFile {
         if (full) this.#lastTidy = -Infinity;
       };
       // Its failure is the disk's, which the work beside it meets as well and reports.
-      connection.queue.add(tidy, never, { durable: false }).then(again, () => undefined);
+      connection.queue.add(tidy, this.#tidying.signal, { durable: false }).then(again, () => undefined);
     }
     return connection.queue.add(work, signal, options);
   }
 
   /** Closes the connection once nobody uses the file and nothing waits in its queue. */
   async release(): Promise<void> {
+    if (this.users === 0) {
+      // Not worth waiting for, should another process sit on the lock.
+      this.#tidying.abort();
+      this.#tidying = new AbortController();
+    }
     await this.#connection?.queue.drained();
     if (this.users > 0) return;
     files.get(this.settings.path)?.delete(this);

@@ -22,6 +22,9 @@ type Statements = (sql: string) => StatementSync;
 
 /** How far store time runs on before its height is written down again: a reboot starts at least this far above it. */
 const MARK_EVERY_MS = 1_000;
+/** Hands back all messages of earlier boots. Through the index of what is held: this runs with everybody waiting. */
+export const FREE_HELD: string =
+  'UPDATE leasehold_message INDEXED BY leasehold_message_held SET visible_at = ?, boot = NULL WHERE boot IS NOT NULL';
 /** Without a boot id: how far the uptime has to have gone back to mean a reboot. Taking a live boot for a new one would end leases early. */
 const REBOOT_MS = 100;
 
@@ -124,7 +127,7 @@ export class StoreClock {
       row.high_ms,
     );
     // Whoever held these is gone with the boot.
-    statement('UPDATE leasehold_message SET visible_at = ?, boot = NULL WHERE boot IS NOT NULL').run(row.started_at);
+    statement(FREE_HELD).run(row.started_at);
     return row;
   }
 }

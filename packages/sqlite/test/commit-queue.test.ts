@@ -115,6 +115,20 @@ test('a commit that fails is an answer to nobody: all its jobs are rejected and 
   expect(seen()).toEqual(['b']);
 });
 
+test('a full disk fails what does not fit, and the queue goes on once there is room', async () => {
+  const limit = (pages: number): void => db.exec(`PRAGMA max_page_count = ${pages}`);
+  limit(Number(db.prepare('PRAGMA page_count').get()?.['page_count']));
+  const large = (session: Session): string => insert('x'.repeat(100_000))(session);
+  const outcomes = await Promise.allSettled(
+    [large, large].map((work) => queue.add(work, never(), { durable: true, single: true })),
+  );
+  const full = { status: 'rejected', reason: { message: 'database or disk is full' } };
+  expect(outcomes).toMatchObject([full, full]);
+  limit(10_000);
+  await queue.add(insert('fits'), never(), DURABLE);
+  expect(seen()).toEqual(['fits']);
+});
+
 test('receivers are rung for once per transaction, after it', async () => {
   await Promise.all(['a', 'b', 'c'].map((text) => queue.add(insert(text, true), never(), DURABLE)));
   expect(rings).toBe(1);
