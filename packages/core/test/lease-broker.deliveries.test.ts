@@ -178,6 +178,16 @@ describe('a release', () => {
     expect(bench.brokerCalls.calls.map(({ method }) => method)).toEqual(['send', 'receive', 'release']);
   });
 
+  test('whose first answer was lost is recognised, and the broker is told', async () => {
+    const bench = brokerBench();
+    const lease = await one(bench);
+    bench.ledgerCalls.on('put', dropAnswer());
+    expect(await bench.done(bench.broker.release(lease, { error: FAILED, failure: true }))).toBe('done');
+    await bench.drained();
+    expect(bench.brokerCalls.callsOf('release').length).toBe(1);
+    expect(bench.record('t-0')).toMatchObject({ state: 'queued', version: 2, failures: 1 });
+  });
+
   test('tells the broker nothing while the ledger does not answer', async () => {
     const bench = brokerBench();
     const lease = await one(bench);
