@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { hashJson, isPermanentError, isRetryableError, LeaseholdError, MAX_INLINE_BYTES, PermanentError, readContent, stowResult } from '@leasehold/core';
+import { boundedCall, hashJson, isPermanentError, isRetryableError, LeaseholdError, MAX_INLINE_BYTES, PermanentError, readContent, stowResult } from '@leasehold/core';
 import { backoffDelay, openEffects } from '@leasehold/core';
-import type { Clock, ContentStore, FollowUp, Lost, Outcome, SettlementReceipt, Stage, TaskError, TaskMessage } from '@leasehold/core';
+import type { Clock, Content, ContentStore, FollowUp, Lost, Outcome, SettlementReceipt, Stage, TaskError, TaskMessage } from '@leasehold/core';
 import { TaskAborted, type AbortCause } from './abort-reason.ts';
 import type { AttemptPort } from './attempt-port.ts';
 import { closeOpenEffects } from './closing.ts';
@@ -254,19 +254,28 @@ export class Attempt {
   async #returned(value: unknown): Promise<AttemptOutcome> {
     const aborted = this.#aborted?.cause;
     if (this.port.task.lost) return this.#rejectAs('lost', value);
-    // Done in time after all: a drain or a cap only asked the handler to end.
-    if (aborted === undefined || aborted === 'draining' || aborted === 'lease-cap') return this.#settle(value);
+    // Done in time after all: a drain, a cap or a cancellation only asked the handler to end. Whether a cancellation wins, the ledger decides.
+    if (aborted === undefined || aborted === 'draining' || aborted === 'lease-cap' || aborted === 'cancelled') return this.#settle(value);
     this.#reject(value);
     return this.#threw(this.signal.reason);
   }
 
   async #settle(value: unknown): Promise<AttemptOutcome> {
     const { task } = this.port;
+    const { clock, contentStore } = this.services;
+    let result: Content | undefined;
+    try {
+      result = await boundedCall(clock, 'storing the result', this.definition.toolMs, (signal) =>
+        stowResult(value, { signal, ...(contentStore && { store: contentStore }) }),
+      );
+    } catch (error) {
+      this.#reject(value);
+      return this.#failed(error, undefined);
+    }
+    const receipt = await this.#receipt(value);
     this.services.heartbeat.drop(this.#kept);
-    const stow = { signal: new AbortController().signal, ...(this.services.contentStore && { store: this.services.contentStore }) };
-    const result = await stowResult(value, stow);
     const answer = await this.port.settle({
-      receipt: await this.#receipt(value),
+      receipt,
       ...(result && { result }),
       ...(this.followUps.length > 0 && { next: this.followUps }),
     });
@@ -276,7 +285,7 @@ export class Attempt {
     if ('lost' in answer) return this.#rejectAs('lost', value);
     this.#reject(value);
     this.services.heartbeat.keep(this.#kept);
-    if (answer.refused.refused === 'cancel-requested') return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
+    if (task.record.cancelRequested) return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
     const open = new LeaseholdError('in-doubt', `The handler returned although ${answer.refused.message}; let the error of ctx.effect end it.`);
     task.announce('warning', { reason: 'settle refused', cause: answer.refused.refused });
     return this.#failed(open, undefined);
