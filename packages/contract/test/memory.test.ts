@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { memoryBroker, memoryLedger } from '@leasehold/core/memory';
 import { faultPlan, faultyBroker, faultyGuard, faultyLedger } from '@leasehold/core/testing';
 import { brokerCases, guardCases, ledgerCases, runCases } from '@leasehold/contract';
-import { brokerHarness, guardHarness, ledgerHarness, QUEUES } from './memory-harness.ts';
+import { brokerHarness, guardHarness, ledgerHarness, QUEUES } from '@leasehold/contract/mutants';
 
 const CLOCK_ERRORS = [0, 750];
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { systemClock } from '@leasehold/core';
 import { memoryBroker, memoryLedger } from '@leasehold/core/memory';
 import { brokerCases, guardCases, ledgerCases, runCases } from '@leasehold/contract';
-import { brokerHarness, guardHarness, ledgerHarness } from './memory-harness.ts';
+import { brokerHarness, guardHarness, ledgerHarness } from '@leasehold/contract/mutants';
 
 // Where the store's clock cannot be moved the cases wait: all at once here, so that it takes as long as the longest.
 test('every case passes in real time too, on the shortest lease', async () => {

@@ -9,7 +9,7 @@ import {
   type MemoryBrokerOptions,
   type MemoryLedgerOptions,
 } from '@leasehold/core/memory';
-import type { BrokerHarness, CaseHarness, GuardHarness, LedgerHarness } from '@leasehold/contract';
+import type { BrokerHarness, CaseHarness, GuardHarness, LedgerHarness } from '../conformance-case.ts';
 
 /** What to put around each driver a harness opens. */
 export type Around<Driver> = (driver: Driver, clock: Clock) => Driver;
@@ -37,6 +37,7 @@ function harness<Driver extends { close(): Promise<void> }>(
 
 const asIs = <Driver>(driver: Driver): Driver => driver;
 
+/** A queue in memory, under a virtual clock unless `real` is given. */
 export function brokerHarness(
   options: MemoryBrokerOptions,
   around: Around<BrokerDriver> = asIs,
@@ -47,6 +48,7 @@ export function brokerHarness(
   return { ...base, deadLetters: async () => queue.deadLetters };
 }
 
+/** A table in memory. */
 export function ledgerHarness(
   options: MemoryLedgerOptions,
   around: Around<LedgerDriver> = asIs,
@@ -56,6 +58,7 @@ export function ledgerHarness(
   return harness<LedgerDriver>((clock) => around(memoryLedger({ ...options, table, clock }), clock), real);
 }
 
+/** A guard's memory. */
 export function guardHarness(around: Around<GuardStore> = asIs, real?: Clock): GuardHarness {
   const state = memoryGuardState();
   return harness<GuardStore>((clock) => around(memoryGuard({ state, clock }), clock), real);

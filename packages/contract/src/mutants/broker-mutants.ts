@@ -1,7 +1,7 @@
-import type { BrokerDriver, Delivery } from '@leasehold/core';
+import type { BrokerCapabilities, BrokerDriver, Delivery } from '@leasehold/core';
 import { memoryBroker, type MemoryBrokerOptions } from '@leasehold/core/memory';
-import { brokerCases } from '@leasehold/contract';
-import { findsOut } from './broken-driver.ts';
+import type { BrokerHarness } from '../conformance-case.ts';
+import type { Mutant } from './mutant.ts';
 import { brokerHarness, QUEUES } from './memory-harness.ts';
 
 const [usual, silent, ordered, pushed] = Object.values(QUEUES) as [
@@ -33,7 +33,8 @@ const received = (driver: BrokerDriver, map: (delivery: Delivery) => Delivery): 
 });
 const never = (): AbortSignal => new AbortController().signal;
 
-findsOut(brokerCases, [
+/** Broker drivers with one thing wrong each. */
+export const brokerMutants: readonly Mutant<BrokerHarness, BrokerCapabilities>[] = [
   broken('loses attributes', ['a body comes back'], usual, (driver) =>
     received(driver, (delivery) => ({ ...delivery, attributes: {} })),
   ),
@@ -215,4 +216,4 @@ findsOut(brokerCases, [
       },
     };
   }),
-]);
+];

@@ -1,6 +1,6 @@
 import type { GuardAsk, GuardStore, HoldId } from '@leasehold/core';
-import { guardCases } from '@leasehold/contract';
-import { findsOut } from './broken-driver.ts';
+import type { GuardHarness } from '../conformance-case.ts';
+import type { Mutant } from './mutant.ts';
 import { guardHarness } from './memory-harness.ts';
 
 const broken = (wrong: string, fails: readonly string[], change: (store: GuardStore) => Partial<GuardStore>) => ({
@@ -14,7 +14,8 @@ const asking = (store: GuardStore, map: (ask: GuardAsk) => GuardAsk): Partial<Gu
 });
 const never = (): AbortSignal => new AbortController().signal;
 
-findsOut(guardCases, [
+/** Guard drivers with one thing wrong each. */
+export const guardMutants: readonly Mutant<GuardHarness, undefined>[] = [
   broken('keeps responses as text', ['a first request is new'], (store) => ({
     finish: (hold, response, signal) => {
       if (response === 'free') return store.finish(hold, response, signal);
@@ -144,4 +145,4 @@ findsOut(guardCases, [
     begin: (ask) => store.begin(ask, never()),
   })),
   broken('answers after close', ['a call after close'], () => ({ close: async () => undefined })),
-]);
+];

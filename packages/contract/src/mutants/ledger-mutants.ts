@@ -1,7 +1,7 @@
-import type { LedgerDriver, LedgerQuery, PutOutcome, TaskRecord } from '@leasehold/core';
+import type { LedgerCapabilities, LedgerDriver, LedgerQuery, PutOutcome, TaskRecord } from '@leasehold/core';
 import { memoryLedger, type MemoryLedgerOptions } from '@leasehold/core/memory';
-import { ledgerCases } from '@leasehold/contract';
-import { findsOut } from './broken-driver.ts';
+import type { LedgerHarness } from '../conformance-case.ts';
+import type { Mutant } from './mutant.ts';
 import { ledgerHarness } from './memory-harness.ts';
 
 type Change = (driver: LedgerDriver) => Partial<LedgerDriver>;
@@ -46,7 +46,8 @@ const refusing = (
   },
 });
 
-findsOut(ledgerCases, [
+/** Ledger drivers with one thing wrong each. */
+export const ledgerMutants: readonly Mutant<LedgerHarness, LedgerCapabilities>[] = [
   broken('loses what it does not know', ['a record comes back', 'fields that this version'], (driver) =>
     stored(driver, ({ extra: _, ...record }) => record),
   ),
@@ -197,4 +198,4 @@ findsOut(ledgerCases, [
       return { ...page, records: page.records.map(({ extra: _, ...record }) => record) };
     },
   })),
-]);
+];

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { brokerCases, guardCases, ledgerCases, type CaseHarness, type ConformanceCase } from '@leasehold/contract';
+import { brokerMutants, guardMutants, judge, ledgerMutants, type Mutant } from '@leasehold/contract/mutants';
+
+/** Every broken driver is found out by the cases it names, and every case finds out at least one of them. */
+function findsOut<Harness extends CaseHarness<object>, Capabilities>(
+  kind: string,
+  cases: readonly ConformanceCase<Harness, Capabilities>[],
+  mutants: readonly Mutant<Harness, Capabilities>[],
+): void {
+  const foundOut = new Set<string>();
+  for (const mutant of mutants) {
+    test(`the suite finds out a ${kind} driver that ${mutant.wrong}`, async () => {
+      const { failed, missed } = await judge(cases, mutant);
+      for (const name of failed) foundOut.add(name);
+      expect(missed).toEqual([]);
+    });
+  }
+  test(`no ${kind} case is one that cannot fail`, () => {
+    expect(cases.map(({ name }) => name).filter((name) => !foundOut.has(name))).toEqual([]);
+  });
+}
+
+findsOut('broker', brokerCases, brokerMutants);
+findsOut('ledger', ledgerCases, ledgerMutants);
+findsOut('guard', guardCases, guardMutants);
