@@ -66,6 +66,8 @@ export interface TaskClient {
 
 const CALL_TIMEOUT_MS = 10_000;
 const POLL = { firstMs: 100, maxMs: 2_000 };
+/** Reads in a row that may fail before watching ends with the error. */
+const MOST_FAILURES = 5;
 
 /** A client for those who ask for tasks. `broker` may be left out where nothing is enqueued. */
 export function createTaskClient(parts: {
@@ -92,8 +94,18 @@ export function createTaskClient(parts: {
   };
   async function* watch(taskId: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<TaskStatus> {
     let seen = '';
+    let failed = 0;
     for (let quiet = 1; ; quiet++) {
-      const now = await status(taskId);
+      let now: TaskStatus;
+      try {
+        now = await status(taskId);
+        failed = 0;
+      } catch (error) {
+        // Whoever watches for hours is not to be sent away by one lost answer.
+        if (++failed >= MOST_FAILURES) throw error;
+        await sleep(clock, backoffDelay(POLL, failed), options.signal);
+        continue;
+      }
       const key = `${now.record?.version ?? 0}:${now.state}:${now.live}`;
       if (key !== seen) {
         seen = key;
