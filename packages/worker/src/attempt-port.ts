@@ -1,4 +1,4 @@
-import type { Closing, FollowUp, HandleOutcome, Lease, LeaseBroker, Lost, Outcome, Settlement, Stage, TaskError, TaskLease } from '@leasehold/core';
+import type { Closing, EventName, HandleOutcome, Lease, LeaseBroker, Lost, Outcome, Settlement, Stage, TaskError, TaskLease } from '@leasehold/core';
 
 /** What an attempt needs of whoever gave it the task: a lease broker, or a ledger alone. */
 export interface AttemptPort {
@@ -7,6 +7,8 @@ export interface AttemptPort {
   brokerUntil(): number;
   /** The monotonic instant of the backend's total cap; infinite without one. */
   readonly capAt: number;
+  /** Whether there is anybody to send follow-ups. */
+  readonly sendsFollowUps: boolean;
   renew(claim: { readonly stage: Stage; readonly reason: string }): Promise<'held' | 'unknown' | Lost>;
   settle(outcome: Settlement): ReturnType<LeaseBroker['settle']>;
   release(why: { readonly error: TaskError; readonly delayMs?: number; readonly failure: boolean }): Promise<Outcome>;
@@ -23,6 +25,7 @@ export function brokerPort(broker: LeaseBroker, lease: Lease): AttemptPort {
     task: lease.task,
     brokerUntil: () => (broker.capabilities.extend ? lease.held.heldUntil : Number.POSITIVE_INFINITY),
     capAt: lease.held.capAt,
+    sendsFollowUps: true,
     renew: (claim) => broker.renew(lease, claim),
     settle: (outcome) => broker.settle(lease, outcome),
     release: (why) => broker.release(lease, why),
@@ -37,14 +40,17 @@ export function brokerPort(broker: LeaseBroker, lease: Lease): AttemptPort {
 /** A task that somebody else's consumer holds the message of: the ledger's half alone, and `extend` to keep the message. */
 export function ledgerPort(
   task: TaskLease,
-  parts: { readonly retentionMs: number; readonly extend?: (leaseMs: number) => Promise<unknown>; readonly onFollowUps?: (next: readonly FollowUp[]) => void },
+  parts: { readonly retentionMs: number; readonly extend?: (leaseMs: number) => Promise<unknown> },
 ): AttemptPort {
+  const { retentionMs } = parts;
   const leaseMs = task.timing.leaseMs;
-  const apply = async (request: Parameters<TaskLease['apply']>[0]): Promise<Outcome> => {
+  const apply = async (request: Parameters<TaskLease['apply']>[0], name?: EventName, fields: Parameters<TaskLease['announce']>[1] = {}): Promise<Outcome> => {
     const answer = await task.apply(request, { repeat: true });
-    if ('applied' in answer) return 'done';
-    return 'unknown' in answer ? 'unknown' : answer;
+    if (!('applied' in answer)) return 'unknown' in answer ? 'unknown' : answer;
+    if (name) task.announce(name, fields);
+    return 'done';
   };
+  const inQuestion = (): { lastConfirmedAt: number } => ({ lastConfirmedAt: task.lastConfirmedAt });
   const extend = async (): Promise<HandleOutcome> => {
     try {
       await parts.extend?.(leaseMs);
@@ -59,23 +65,43 @@ export function ledgerPort(
     task,
     brokerUntil: () => Number.POSITIVE_INFINITY,
     capAt: Number.POSITIVE_INFINITY,
+    sendsFollowUps: false,
     async renew(claim) {
       task.carryProgress(claim.stage, claim.reason);
       const answer = await task.apply({ type: 'renew', leaseMs }, { repeat: false });
-      if ('lost' in answer) return answer;
-      if (!('applied' in answer)) return 'unknown';
+      if ('lost' in answer) {
+        task.announce('heartbeat_lost', { cause: answer.lost, ...inQuestion() });
+        return answer;
+      }
+      if (!('applied' in answer)) {
+        task.announce('heartbeat_unknown', { ownership: 'unknown', ...inQuestion() });
+        return 'unknown';
+      }
+      task.announce('heartbeat_ok');
       void extend();
       return task.ownership() === 'held' ? 'held' : 'unknown';
     },
     async settle(outcome) {
-      const result = await apply({ type: 'settle', retentionMs: parts.retentionMs, ...outcome });
+      const { externalSystem, externalId } = outcome.receipt;
+      const result = await apply({ type: 'settle', retentionMs, ...outcome }, 'task_settled', { externalSystem, externalId });
       return result === 'done' ? 'settled' : result;
     },
-    release: (why) => apply({ type: 'release', error: why.error, delayMs: Math.ceil(why.delayMs ?? 0), failure: why.failure }),
-    handOff: (why) => apply({ type: 'hand-off', ...why }),
-    deadLetter: (why) => apply({ type: 'dead-letter', error: why, retentionMs: parts.retentionMs }),
-    beginClose: (closing) => apply({ type: 'begin-close', closing, leaseMs }),
-    endClose: () => apply({ type: 'end-close', retentionMs: parts.retentionMs, leaseMs }),
-    askHuman: (question) => apply({ type: 'ask-human', question, parked: { omitted: 'the message is its consumer\'s own' } }),
+    release({ error, delayMs = 0, failure }) {
+      const delay = Math.ceil(delayMs);
+      const fields = { errorClass: error.errorClass, errorCode: error.code, delayMs: delay };
+      return apply({ type: 'release', error, delayMs: delay, failure }, 'task_released', fields);
+    },
+    handOff: (why) => apply({ type: 'hand-off', ...why }, 'task_handed_off', { reason: why.reason }),
+    deadLetter: (error) =>
+      apply({ type: 'dead-letter', error, retentionMs }, 'task_dead_lettered', { errorClass: error.errorClass, errorCode: error.code }),
+    beginClose: (closing) => apply({ type: 'begin-close', closing, leaseMs }, 'task_closing', { errorClass: closing.errorClass, reason: closing.to }),
+    async endClose() {
+      const outcome = await apply({ type: 'end-close', retentionMs, leaseMs });
+      const { state, lastError } = task.record;
+      if (outcome === 'done' && state === 'cancelled') task.announce('task_cancelled');
+      if (outcome === 'done' && state === 'dead_lettered') task.announce('task_dead_lettered', { ...(lastError && { errorClass: lastError.errorClass, errorCode: lastError.code }) });
+      return outcome;
+    },
+    askHuman: (question) => apply({ type: 'ask-human', question, parked: { omitted: "the message is its consumer's own" } }, 'human_asked'),
   };
 }

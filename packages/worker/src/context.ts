@@ -92,6 +92,7 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     },
     next(task_, input) {
       alive('ctx.next');
+      if (!port.sendsFollowUps) throw new LeaseholdError('bad-task', 'ctx.next: there is no broker here to send follow-ups; send them yourself once this has settled.');
       const type = typeof task_ === 'string' ? task_ : task_.type;
       const taskId = `${task.taskId}:next:${attempt.followUps.length}`;
       const followUp = { taskId, type, idempotencyKey: taskId, input: JSON.parse(canonicalJson(input ?? null, 'input')) as Json };

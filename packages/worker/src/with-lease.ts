@@ -1,4 +1,4 @@
-import { hashJson, leaseTiming, ledgerSession, claimTask, systemClock, DEFAULT_RETENTION_MS } from '@leasehold/core';
+import { canonicalJson, hashJson, identify, leaseTiming, ledgerSession, claimTask, systemClock, DEFAULT_RETENTION_MS } from '@leasehold/core';
 import type { Clock, ContentStore, LeaseOption, LedgerDriver, SettlementReceipt, TaskMessage, TaskRecord } from '@leasehold/core';
 import { Attempt, type AttemptOutcome } from './attempt.ts';
 import { ledgerPort } from './attempt-port.ts';
@@ -64,13 +64,12 @@ export async function withLease<Result>(options: WithLeaseOptions, run: (ctx: Ta
   const timing = leaseTiming(options.lease, 'lease', { minLeaseMs: capabilities.minLeaseMs, uncertaintyMs: capabilities.clockErrorMs });
   const session = ledgerSession(options.ledger, clock);
   const retentionMs = options.retentionMs ?? DEFAULT_RETENTION_MS;
-  const payload = JSON.parse(JSON.stringify(options.input ?? null)) as TaskMessage['payload'];
+  const payload = JSON.parse(canonicalJson(options.input ?? null, 'input')) as TaskMessage['payload'];
   const message: TaskMessage = {
-    taskId: options.taskId,
+    ...identify(options),
     taskType: options.type,
     payload,
     payloadHash: hashJson(payload),
-    idempotencyKey: options.idempotencyKey ?? options.taskId,
     identity: 'task-id',
     ...(options.agentRunId !== undefined && { agentRunId: options.agentRunId }),
   };
