@@ -44,6 +44,7 @@ export interface LetGo {
 export type WorkerSays =
   | { readonly kind: 'ready' }
   | { readonly kind: 'event'; readonly event: LeaseholdEvent }
+  | { readonly kind: 'warning'; readonly text: string }
   | { readonly kind: 'bye' };
 
 /** How the service is started. */

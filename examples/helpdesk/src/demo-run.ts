@@ -145,6 +145,7 @@ export class DemoRun {
     this.#fleet.start('worker-process', name, options, (message, { pid }) => {
       const said = message as WorkerSays;
       if (said.kind === 'ready') ready = true;
+      if (said.kind === 'warning') this.#parts.onNote?.(`${name} warns: ${said.text}`);
       if (said.kind === 'event') this.#gathering.workers.push({ pid, event: said.event });
       this.#gathering.changed();
     });

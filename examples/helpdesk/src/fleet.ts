@@ -86,7 +86,7 @@ function wrap(forked: ChildProcess, name: string, unexpected: (how: string) => v
     // What it said last may still be on its way when it is gone.
     forked.once('exit', (code, signal) => void said.then(() => end(String(signal ?? code))));
     // It did not start.
-    forked.once('error', (error) => (forked.pid === undefined ? end(error.message) : undefined));
+    forked.on('error', (error) => (forked.pid === undefined ? end(error.message) : undefined));
   });
   const signal = (which: NodeJS.Signals): void => {
     if (forked.exitCode === null && forked.signalCode === null) forked.kill(which);

@@ -17,6 +17,8 @@ async function main(): Promise<void> {
     poll: '2s',
     drain: '5s',
     service: name,
+    // Its warnings are the demo's to show: a worker that was stopped has some when it goes on.
+    logger: { warn: (_fields, text) => void tellParent({ kind: 'warning', text }) },
   });
   // Without the demo there is nobody to work for; what is held lapses.
   process.on('disconnect', () => process.exit(0));

@@ -37,11 +37,7 @@ export async function needTask(client: TaskClient, name: string): Promise<TaskRe
 
 function begins(taskId: string, name: string): boolean {
   const own = parts(taskId);
-  return parts(name).every((part, index, all) => {
-    // Only the last part may be left open if more follow.
-    const found = own[index];
-    return found !== undefined && found.startsWith(part) && (part !== '' || all.length === 1);
-  });
+  return parts(name).every((part, index) => own[index]?.startsWith(part));
 }
 
 function parts(id: string): readonly string[] {

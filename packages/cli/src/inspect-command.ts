@@ -12,9 +12,9 @@ export async function inspectCommand(
   options: { readonly db?: string; readonly json?: boolean },
 ): Promise<number> {
   const { record, now } = await withLedger(options.db, async ({ ledger, client }) => {
-    const { taskId } = await needTask(client, name);
-    const answer = await ledger.get(taskId, new AbortController().signal);
-    return { record: answer.record as TaskRecord, now: answer.now };
+    const found = await needTask(client, name);
+    const answer = await ledger.get(found.taskId, new AbortController().signal);
+    return { record: answer.record ?? found, now: answer.now };
   });
   process.stdout.write(options.json ? `${JSON.stringify(recordToWire(record))}\n` : `${pageOf(record, now)}\n`);
   return EXIT.ok;

@@ -11,7 +11,7 @@ import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
 const never = new AbortController().signal;
 
 /** A task id that looks like a hash, beginning with `start`. */
-export function idOf(start: string): string {
+function idOf(start: string): string {
   return start.padEnd(64, '0');
 }
 
