@@ -74,6 +74,21 @@ export interface RejectReason {
   readonly attributes: Readonly<Record<string, string>>;
 }
 
+/** A message in the dead-letter queue. */
+export interface DeadLetter {
+  readonly messageId: string;
+  readonly body: Uint8Array;
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly reason: string;
+  readonly description: string;
+}
+
+/** Some dead letters; with a cursor when there are more. */
+export interface DeadLetterPage {
+  readonly letters: readonly DeadLetter[];
+  readonly cursor?: string;
+}
+
 /**
  * Moves messages, and nothing else. A driver does not retry, log, start timers, read the environment or wrap errors:
  * core validates, clamps, batches, retries and bounds every call in time. Every method rejects with the backend's own error.
@@ -105,6 +120,10 @@ export interface BrokerDriver<Handle = unknown> {
   reject(handle: Handle, why: RejectReason, signal: AbortSignal): Promise<HandleOutcome>;
   /** Pure. */
   classify(error: unknown): BrokerErrorCode;
+  /** For operators: one page of the dead-letter queue, oldest first; nothing is moved. Absent where it cannot be read. */
+  deadLetters?(ask: { readonly limit: number; readonly cursor?: string }, signal: AbortSignal): Promise<DeadLetterPage>;
+  /** For operators: moves dead letters back to the queue, attributes kept. Answers how many were there. Absent where only the provider can. */
+  redrive?(messageIds: readonly string[], signal: AbortSignal): Promise<number>;
   /** Frees sockets and files. Held messages come back when their lease ends. */
   close(): Promise<void>;
 }

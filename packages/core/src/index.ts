@@ -23,3 +23,4 @@ export * from './lease.ts';
 export * from './lease-broker.ts';
 export * from './task-client.ts';
 export * from './task-status.ts';
+export * from './sweep.ts';

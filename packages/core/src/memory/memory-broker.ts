@@ -145,6 +145,17 @@ export function memoryBroker(options: MemoryBrokerOptions = {}): MemoryBroker {
       return outcome as HandleOutcome;
     },
     classify: classifyMemoryError,
+    async deadLetters({ limit, cursor }, signal) {
+      checkCall(name, closed, signal);
+      const from = cursor === undefined ? 0 : Number(cursor);
+      const letters = queue.deadLetters.slice(from, from + limit);
+      const more = queue.deadLetters.length > from + limit;
+      return { letters, ...(more && { cursor: String(from + limit) }) };
+    },
+    async redrive(messageIds, signal) {
+      checkCall(name, closed, signal);
+      return queue.redrive((letter) => messageIds.includes(letter.messageId));
+    },
     async close() {
       closed = true;
       for (const shut of polls) shut();
