@@ -35,7 +35,8 @@ export function createSlots(size: number): Slots {
 
 /**
  * Divides free places among brokers that poll at the same time. One that brought nothing last time is asked for a single message, so that an
- * idle broker does not keep places from a busy one; with more than one busy, each gets its share by weight.
+ * idle broker does not keep places from a busy one; with more than one busy, each gets its share by weight, and the last place goes to the one
+ * that is furthest behind its share.
  */
 export interface Shares {
   /** How many messages broker `index` may ask for now; 0 = wait for a change. */
@@ -48,12 +49,15 @@ export interface Shares {
 export function createShares(weights: readonly number[]): Shares {
   const asked = weights.map(() => 0);
   const idle = weights.map(() => false);
+  // How much each was served, by its weight: the lower, the further behind.
+  const served = weights.map(() => 0);
+  const waitsBehind = (index: number): boolean =>
+    weights.some((_, other) => other !== index && !idle[other] && asked[other] === 0 && (served[other] as number) < (served[index] as number));
   return {
     ask(index, free) {
       if (weights.length === 1) return free;
       const left = free - asked.reduce((sum, count) => sum + count, 0);
-      if (left <= 0) return 0;
-      // Whoever waited longest asks first, so with few places the brokers take turns by themselves.
+      if (left <= 0 || (left === 1 && waitsBehind(index))) return 0;
       const busy = weights.reduce((sum, weight, other) => sum + (idle[other] && other !== index ? 0 : weight), 0);
       const share = Math.ceil((free * (weights[index] as number)) / busy);
       const count = idle[index] ? 1 : Math.max(1, Math.min(left, share));
@@ -62,7 +66,10 @@ export function createShares(weights: readonly number[]): Shares {
     },
     answered(index, received) {
       asked[index] = 0;
+      // Whoever had nothing to do has saved nothing up.
+      if (idle[index] && received > 0) served[index] = Math.max(...served);
       idle[index] = received === 0;
+      served[index] = (served[index] as number) + received / (weights[index] as number);
     },
   };
 }
