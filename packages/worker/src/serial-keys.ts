@@ -9,6 +9,8 @@ export interface KeyHold {
   /** Calls `listener` when the key is lost, at once if it is already. */
   onLost(listener: (lost: Lost) => void): void;
   release(): Promise<void>;
+  /** Keeps the key from others for as long as its lease lasts, and no longer. */
+  lapse(): void;
 }
 
 /** Keys of which one task at a time may run. */
@@ -79,6 +81,10 @@ function hold(task: TaskLease, timing: LeaseTiming, heartbeat: Heartbeat, gone: 
       heartbeat.drop(kept);
       const error = { errorClass: 'released', code: 'released', message: 'the task of this key has ended' };
       await task.apply({ type: 'release', error, delayMs: 0, failure: false, retentionMs: HOUR_MS }, { repeat: true });
+      gone();
+    },
+    lapse() {
+      heartbeat.drop(kept);
       gone();
     },
   };

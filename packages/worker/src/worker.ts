@@ -168,7 +168,11 @@ export function createWorker(options: WorkerOptions): Worker {
     const outcome = await attempt.run();
     attempts.delete(attempt);
     outcomes[outcome]++;
-    if (outcome === 'leaked') leaked++;
+    if (outcome === 'leaked') {
+      leaked++;
+      has.key?.lapse();
+      delete has.key;
+    }
     station.parking.recall(lease.taskId);
   };
   const begin = (station: Station, held: HeldDelivery): void => {
