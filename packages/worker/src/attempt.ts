@@ -418,6 +418,6 @@ function resultHash(value: unknown): string {
   try {
     return hashJson(value);
   } catch {
-    return createHash('sha256').update(String(typeof value)).digest('hex');
+    return createHash('sha256').update(typeof value).digest('hex');
   }
 }

@@ -19,9 +19,9 @@ export class HandOffSignal extends LeaseholdError {
 }
 
 /** The tool's own time is over; the lease is not. */
-export class ToolTimeout extends RetryableError {
+class ToolTimeout extends RetryableError {
   override readonly name: string = 'ToolTimeout';
-  readonly code: 'tool-timeout' = 'tool-timeout';
+  readonly code = 'tool-timeout' as const;
 }
 
 /** The handler's side of an attempt. */
@@ -37,10 +37,10 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
   const claim = (stage: Parameters<Attempt['enter']>[0], reason: string): void => {
     if (typeof reason !== 'string' || isVague(reason)) {
       const said = `The reason ${JSON.stringify(reason)} says nothing about progress; say what is done, such as "chunk 3 of 12".`;
-      if (definition.strict) throw new LeaseholdError('bad-option', said, { field: 'reason' });
+      if (definition.strict || typeof reason !== 'string') throw new LeaseholdError('bad-option', said, { field: 'reason' });
       task.announce('vague_reason', { stage });
     }
-    attempt.enter(stage, String(reason));
+    attempt.enter(stage, reason);
   };
 
   return {

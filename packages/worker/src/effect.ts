@@ -28,7 +28,7 @@ export class ClosingSignal extends LeaseholdError {
 /** It cannot be told whether the effect exists. Retried, then it goes to a person or is dead-lettered; it never becomes a second write. */
 export class EffectInDoubt extends RetryableError {
   override readonly name: string = 'EffectInDoubt';
-  readonly code: 'in-doubt' = 'in-doubt';
+  readonly code = 'in-doubt' as const;
 }
 
 const VERIFY = { tries: 4, firstMs: 200 };

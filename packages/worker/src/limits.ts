@@ -13,7 +13,7 @@ export interface LimitWatch {
 }
 
 /** The notice before a cap: a tenth of the time that is left, at least 1 s (or half), at most 30 s. */
-export function capNotice(leftMs: number): number {
+function capNotice(leftMs: number): number {
   return Math.min(30_000, Math.max(Math.min(1_000, leftMs / 2), leftMs / 10));
 }
 

@@ -1,6 +1,6 @@
 import { parseDuration, PermanentError, sleep, type Clock, type EffectRecord, type TaskLease } from '@leasehold/core';
 import type { EffectOptions, ReadBackContext } from './effect-options.ts';
-import { lookUp } from './guarded.ts';
+import { lookUp, type LookedUp } from './guarded.ts';
 
 /** What reading back came to. `unknown`: it cannot tell; never a reason for a second write. `refused`: the receiver refused for good, nothing exists. */
 export type ReadBackResult<Found> =
@@ -24,7 +24,7 @@ export interface ReadBackHost {
 const IN_PROGRESS = { tries: 6, waitMs: 500 };
 
 /** Reads back through a look endpoint. */
-export async function readBackGuarded(host: ReadBackHost, url: string, key: string, signal: AbortSignal): Promise<ReadBackResult<never> | ReadBackResult<import('./guarded.ts').LookedUp>> {
+export async function readBackGuarded(host: ReadBackHost, url: string, key: string, signal: AbortSignal): Promise<ReadBackResult<LookedUp>> {
   for (let tries = 1; ; tries++) {
     const answer = await lookUp(url, host.context(key, signal));
     switch (answer.state) {

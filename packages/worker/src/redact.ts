@@ -4,7 +4,7 @@ import { isTaskAborted } from './abort-reason.ts';
 const LONGEST = 200;
 
 /** A message as it may be stored: one line, cut, without what looks like a secret, an address or quoted content. */
-export function redact(message: string): string {
+function redact(message: string): string {
   return message
     .replace(/\s+/g, ' ')
     .replace(/\b(bearer|basic)\s+[\w.~+/=-]+/gi, '$1 ***')

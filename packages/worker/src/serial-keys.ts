@@ -2,7 +2,7 @@ import { claimTask, hashJson, type Clock, type LeaseTiming, type LedgerSession, 
 import type { Heartbeat, Kept } from './heartbeat.ts';
 
 /** The task type under which keys of a serialisation stand in the ledger. */
-export const SERIAL_TYPE = 'leasehold.serial';
+const SERIAL_TYPE = 'leasehold.serial';
 
 /** The right to run the one task of a key. */
 export interface KeyHold {

@@ -1,5 +1,5 @@
 import { canonicalJson, hashJson, identify, leaseTiming, ledgerSession, claimTask, systemClock, DEFAULT_RETENTION_MS } from '@leasehold/core';
-import type { Clock, ContentStore, LeaseOption, LedgerDriver, SettlementReceipt, TaskMessage, TaskRecord } from '@leasehold/core';
+import type { Clock, ContentStore, LeaseOption, LedgerDriver, Refusal, SettlementReceipt, TaskMessage, TaskRecord } from '@leasehold/core';
 import { Attempt, type AttemptOutcome } from './attempt.ts';
 import { ledgerPort } from './attempt-port.ts';
 import { defineTask, type TaskLimits } from './define-task.ts';
@@ -106,7 +106,7 @@ export async function withLease<Result>(options: WithLeaseOptions, run: (ctx: Ta
   return { outcome, ...(failure !== undefined && { error: failure }) };
 }
 
-function refusal(refused: import('@leasehold/core').Refusal, record: TaskRecord | undefined): WithLeaseResult<never> {
+function refusal(refused: Refusal, record: TaskRecord | undefined): WithLeaseResult<never> {
   switch (refused.refused) {
     case 'settled':
       return record ? { outcome: 'replay', receipt: record.settlementReceipt, record } : { outcome: 'unknown' };

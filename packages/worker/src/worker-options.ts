@@ -97,7 +97,7 @@ function weighted(option: WorkerOptions['broker']): readonly WeightedBroker[] {
   if (listed.length === 0) throw badOption('broker', option, 'give at least one broker made with createLeaseBroker.');
   return listed.map((entry, index) => {
     const field = Array.isArray(option) ? `broker[${index}]` : 'broker';
-    const found = typeof entry === 'object' && entry !== null && 'weight' in entry ? entry : { broker: entry as LeaseBroker, weight: 1 };
+    const found = typeof entry === 'object' && entry !== null && 'weight' in entry ? entry : { broker: entry, weight: 1 };
     if (typeof found.broker?.acquire !== 'function') throw badOption(field, entry, 'make one with createLeaseBroker.');
     if (!(Number.isFinite(found.weight) && found.weight > 0)) throw badOption(`${field}.weight`, found.weight, 'give a number above 0.');
     return found;
