@@ -1,43 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import type { ContentStore } from '../src/content.ts';
-import { stowResult } from '../src/content.ts';
+import { type ContentStore, stowResult } from '../src/content.ts';
 import type { Lease } from '../src/lease.ts';
 import { createTaskClient, type TaskClient } from '../src/task-client.ts';
 import { taskIdOf } from '../src/envelope.ts';
 import type { TaskStatus } from '../src/task-status.ts';
-import { dropAnswer, failBefore, hang } from '../src/testing/index.ts';
-import { brokerBench, FAILED, kinds, settlement, type BrokerBench } from './broker-bench.ts';
+import { failBefore, hang } from '../src/testing/index.ts';
+import { type BrokerBench, FAILED, kinds, settlement } from './broker-bench.ts';
+import { clientBench, intended, outcome, running } from './client-bench.ts';
 import { TIMING } from './lease-bench.ts';
-
-function clientBench(
-  parts: Partial<Parameters<typeof createTaskClient>[0]> = {},
-): BrokerBench & { readonly client: TaskClient } {
-  const bench = brokerBench();
-  const client = createTaskClient({
-    broker: bench.broker,
-    ledger: bench.broker.ledger.driver,
-    clock: bench.clock,
-    ...parts,
-  });
-  return { ...bench, client };
-}
-async function running(bench: BrokerBench, fields: { readonly agentRunId?: string } = {}): Promise<Lease> {
-  await bench.done(bench.broker.enqueue([{ type: 'charge', input: 1, taskId: 't-0', ...fields }]));
-  return bench.lease();
-}
-async function intended(bench: BrokerBench): Promise<Lease> {
-  const lease = await running(bench);
-  const details = { key: 'k', system: 'crm' };
-  await bench.done(
-    lease.task.apply({ type: 'intend', effect: 'create', details, leaseMs: TIMING.leaseMs }, { repeat: true }),
-  );
-  return lease;
-}
-const outcome = (work: Promise<unknown>): Promise<unknown> =>
-  work.then(
-    () => expect.unreachable('not rejected'),
-    (error: unknown) => error,
-  );
 
 describe('status', () => {
   test('is unclaimed before the first claim, since enqueueing writes nothing', async () => {
@@ -131,7 +101,7 @@ describe('watch', () => {
 describe('wait', () => {
   test('resolves with result, receipt and effects', async () => {
     const bench = clientBench();
-    const waiting = bench.client.wait('t-0');
+    const waiting = bench.client.wait('t-0', { timeoutMs: 600_000 });
     const lease = await intended(bench);
     lease.task.carryFinding('create', { status: 'verified', externalId: 'c-7', externalStatus: 'open' });
     await bench.done(bench.broker.settle(lease, settlement(lease, { result: { inline: { caseId: 'c-7' } } })));
@@ -190,89 +160,6 @@ describe('wait', () => {
   });
 });
 
-describe('cancel', () => {
-  test('before the first claim leaves a tombstone; the message is acknowledged when it comes', async () => {
-    const bench = clientBench();
-    await bench.done(bench.broker.enqueue([{ type: 'charge', input: 1, taskId: 't-0' }]));
-    expect(await bench.done(bench.client.cancel('t-0'))).toEqual([{ taskId: 't-0', outcome: 'cancelled' }]);
-    expect(kinds(await bench.acquire())).toEqual(['handled: cancelled']);
-    await bench.drained();
-    expect(bench.queue.messages).toEqual([]);
-    expect(bench.record('t-0')).toMatchObject({ state: 'cancelled', attempt: 0 });
-  });
-
-  test("ends the owner's right; with an effect open it is a request that the next claimant carries out", async () => {
-    const plain = clientBench();
-    const lease = await running(plain);
-    expect(await plain.done(plain.client.cancel('t-0'))).toMatchObject([{ outcome: 'cancelled' }]);
-    expect(await plain.done(plain.broker.settle(lease, settlement(lease)))).toMatchObject({ lost: 'cancelled' });
-    const open = clientBench();
-    await intended(open);
-    expect(await open.done(open.client.cancel('t-0'))).toMatchObject([{ outcome: 'requested' }]);
-    expect(await open.done(open.client.cancel('t-0'))).toMatchObject([{ outcome: 'requested' }]);
-    await open.clock.advance(TIMING.leaseMs + 1_000);
-    expect((await open.lease()).record).toMatchObject({ cancelRequested: true, closing: { to: 'cancelled' } });
-  });
-
-  test('is refused, with the cause, where there is nothing to cancel any more', async () => {
-    const bench = clientBench();
-    const lease = await running(bench);
-    await bench.done(bench.broker.settle(lease, settlement(lease)));
-    expect(await bench.done(bench.client.cancel('t-0'))).toMatchObject([{ outcome: 'refused', cause: 'settled' }]);
-  });
-
-  test('whose answer was lost is recognised', async () => {
-    const bench = clientBench();
-    await running(bench);
-    bench.ledgerCalls.on('put', dropAnswer());
-    expect(await bench.done(bench.client.cancel('t-0'))).toEqual([{ taskId: 't-0', outcome: 'cancelled' }]);
-    expect(bench.record('t-0').version).toBe(2);
-  });
-
-  test('whose answer was lost counts as requested even if the owner wrote since', async () => {
-    const bench = clientBench();
-    const lease = await intended(bench);
-    bench.ledgerCalls.on('put', dropAnswer(5_000));
-    const cancelling = bench.client.cancel('t-0');
-    await bench.clock.advance(1_000);
-    expect(await bench.done(bench.broker.renew(lease, { stage: 'commit', reason: 'create' }))).toBe('held');
-    expect(await bench.done(cancelling)).toEqual([{ taskId: 't-0', outcome: 'requested' }]);
-    expect(lease.record.cancelRequested).toBe(true);
-  });
-
-  test('of a run reaches every recorded task of it, those included that are written meanwhile, and no other', async () => {
-    const bench = clientBench();
-    const tasks = Array.from({ length: 130 }, (_, index) => ({
-      type: 'charge',
-      input: 1,
-      taskId: `t-${index}`,
-      agentRunId: 'run-1',
-    }));
-    await bench.done(
-      bench.broker.enqueue([...tasks, { type: 'charge', input: 1, taskId: 'other', agentRunId: 'run-2' }]),
-    );
-    const leases: Lease[] = [];
-    for (let call = 0; call < 14; call++) {
-      for (const one of await bench.acquire()) if (one.kind === 'lease') leases.push(one);
-      await bench.clock.advance(10);
-    }
-    expect(leases.length).toBe(131);
-    const first = leases[0] as Lease;
-    // Renewed while the first page is cancelled, the oldest record moves to the front, behind the reader's back.
-    bench.ledgerCalls.on('list', async (call) => {
-      const page = await call.apply();
-      await first.task.apply({ type: 'renew', leaseMs: TIMING.leaseMs }, { repeat: false });
-      return page;
-    });
-    const outcomes = await bench.done(bench.client.cancel({ agentRunId: 'run-1' }, 'the plan changed'));
-    expect(outcomes.length).toBe(130);
-    expect(bench.table.records.filter(({ state }) => state === 'running').map(({ taskId }) => taskId)).toEqual([
-      'other',
-    ]);
-    expect(bench.record('t-7').lastError?.message).toBe('the plan changed');
-  });
-});
-
 describe('dispatch', () => {
   const steps = [
     { step: 'charge', type: 'charge', input: 1 },
@@ -315,73 +202,4 @@ test('enqueueing without an id takes the id of the meaning, or a new one; withou
   expect(fresh?.taskId).not.toBe(other?.taskId);
   const blind = createTaskClient({ ledger: bench.broker.ledger.driver, clock: bench.clock });
   expect(() => blind.enqueue([])).toThrow(/broker is missing.*Pass one to createTaskClient/);
-});
-
-describe('people', () => {
-  async function asked(bench: BrokerBench): Promise<void> {
-    const lease = await running(bench);
-    expect(await bench.done(bench.broker.askHuman(lease, 'may I?'))).toBe('done');
-    await bench.drained();
-    expect([bench.queue.messages, bench.record('t-0').state]).toEqual([[], 'waiting_human']);
-  }
-
-  test('a yes sends the parked message again, under the token it waits with', async () => {
-    const bench = clientBench();
-    await asked(bench);
-    expect(await bench.done(bench.client.answer('t-0', { approve: true, reason: 'fine' }))).toMatchObject({
-      done: true,
-      sent: true,
-    });
-    expect(bench.queue.messages).toMatchObject([{ attributes: { leaseholdtaskid: 't-0', leaseholdtoken: '1' } }]);
-    const { record, message } = await bench.lease();
-    expect(record).toMatchObject({
-      fencingToken: 2,
-      failures: 0,
-      human: [{ question: 'may I?', approved: true, reason: 'fine' }],
-    });
-    expect([message.payload, record.parked]).toEqual([1, undefined]);
-  });
-
-  test('a yes whose sending failed is completed by the same answer again', async () => {
-    const bench = clientBench();
-    await asked(bench);
-    bench.brokerCalls.on('send', failBefore('denied'));
-    expect(await bench.done(bench.client.answer('t-0', { approve: true, reason: 'fine' }))).toMatchObject({
-      done: true,
-      sent: false,
-    });
-    expect(await bench.done(bench.client.answer('t-0', { approve: true, reason: 'fine' }))).toMatchObject({
-      done: true,
-      sent: true,
-    });
-    expect((await bench.lease()).token).toBe(2);
-  });
-
-  test('a no dead-letters the task; a reopening sends its message again', async () => {
-    const bench = clientBench();
-    await asked(bench);
-    expect(await bench.done(bench.client.answer('t-0', { approve: false, reason: 'no' }))).toMatchObject({
-      done: true,
-      sent: false,
-    });
-    expect(bench.record('t-0')).toMatchObject({
-      state: 'dead_lettered',
-      lastError: { errorClass: 'rejected', message: 'no' },
-    });
-    expect(await bench.done(bench.client.answer('t-0', { approve: true, reason: 'yes' }))).toMatchObject({
-      done: false,
-    });
-    expect(await bench.done(bench.client.reopen('t-0'))).toMatchObject({ done: true, sent: true });
-    expect((await bench.lease()).record).toMatchObject({ state: 'running', failures: 0 });
-  });
-
-  test('a reopening of what lies in the dead-letter queue leaves the moving to the broker, and its message is welcome', async () => {
-    const bench = clientBench();
-    const lease = await running(bench);
-    await bench.done(bench.broker.deadLetter(lease, FAILED));
-    await bench.drained();
-    expect(await bench.done(bench.client.reopen('t-0'))).toMatchObject({ done: true, sent: false });
-    bench.queue.redrive();
-    expect((await bench.lease()).record).toMatchObject({ fencingToken: 2, failures: 0 });
-  });
 });
