@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { GuardAsk, GuardStore, HoldId, StoredResponse } from '@leasehold/core';
+import { randomUUID } from 'node:crypto';
+import type { GuardAsk, GuardHold, GuardStore, StoredResponse } from '@leasehold/core';
 import type { GuardHarness } from './conformance-case.ts';
 import { never } from './waiting.ts';
 
@@ -12,7 +13,7 @@ export function response(text: string, status = 201): StoredResponse {
   };
 }
 
-/** A request of task `scope` with token 1 and key `k`, unless said otherwise. `token: undefined` bears no fence. */
+/** A request of task `caller/task-1` with token 1 and key `k` under a hold of its own, unless said otherwise. `token: undefined` bears no fence. */
 export function ask(
   harness: GuardHarness,
   more: Partial<Omit<GuardAsk, 'token'>> & { token?: number | undefined } = {},
@@ -21,6 +22,7 @@ export function ask(
   const made = {
     scope: 'caller/task-1',
     key: 'k',
+    hold: randomUUID(),
     requestHash: 'h1',
     holdMs: hold(harness),
     retentionMs: 1_000_000,
@@ -34,11 +36,15 @@ export function hold(harness: GuardHarness): number {
   return harness.advance ? 10_000 : (harness.shortestHoldMs ?? 1_000);
 }
 
-/** Begins; the verdict has to be `new`. */
-export async function begun(store: GuardStore, request: GuardAsk): Promise<HoldId> {
-  const verdict = await store.begin(request, never());
-  assert.ok(typeof verdict === 'object' && 'new' in verdict, `not new but ${show(verdict)}`);
-  return verdict.new;
+/** Begins; the verdict has to be `new`, for the hold that was asked for. */
+export async function begun(store: GuardStore, request: GuardAsk): Promise<GuardHold> {
+  assert.deepEqual(await store.begin(request, never()), { new: request.hold });
+  return { scope: request.scope, key: request.key, hold: request.hold };
+}
+
+/** The verdict is that this hold ran out. */
+export function doubts(verdict: unknown, held: GuardHold, message?: string): void {
+  assert.deepEqual(verdict, { inDoubt: held.hold }, message);
 }
 
 /** The verdict is the stored response, byte for byte. */

@@ -4,6 +4,7 @@ import { leaseCases } from './broker-lease-cases.ts';
 import { settleCases } from './broker-settle-cases.ts';
 import { holdCases } from './guard-hold-cases.ts';
 import { lookCases } from './guard-look-cases.ts';
+import { repeatCases } from './guard-repeat-cases.ts';
 import { verdictCases } from './guard-verdict-cases.ts';
 import { ledgerLeaseCases } from './ledger-lease-cases.ts';
 import { listCases } from './ledger-list-cases.ts';
@@ -29,4 +30,4 @@ export const brokerCases: readonly BrokerCase[] = [...deliveryCases, ...leaseCas
 export const ledgerCases: readonly LedgerCase[] = [...writeCases, ...ledgerLeaseCases, ...listCases];
 
 /** Every promise of a guard store. */
-export const guardCases: readonly GuardCase[] = [...verdictCases, ...holdCases, ...lookCases];
+export const guardCases: readonly GuardCase[] = [...verdictCases, ...holdCases, ...repeatCases, ...lookCases];

@@ -190,9 +190,17 @@ export interface LedgerDriver {
    * without it the expiry in `next` (what was stored, or none) is kept. The record comes back as stored; fields in `extra` are kept.
    * Version 0 expects that there is no record.
    */
-  put(next: TaskRecord, lease: LeaseStamp | undefined, expect: PutExpectation, signal: AbortSignal): Promise<PutOutcome>;
+  put(
+    next: TaskRecord,
+    lease: LeaseStamp | undefined,
+    expect: PutExpectation,
+    signal: AbortSignal,
+  ): Promise<PutOutcome>;
   /** Strongly consistent. */
-  get(taskId: string, signal: AbortSignal): Promise<{ readonly record: TaskRecord | undefined; readonly now: StoreTime }>;
+  get(
+    taskId: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly record: TaskRecord | undefined; readonly now: StoreTime }>;
   /** For people and sweeps; may lag behind `get` only where the store says so. One unreadable record does not hide the others. */
   list(query: LedgerQuery, signal: AbortSignal): Promise<LedgerPage>;
   /** Pure. */
@@ -201,8 +209,16 @@ export interface LedgerDriver {
   close(): Promise<void>;
 }
 
-/** The name of one hold on a key; only its bearer may extend or finish it. */
+/** The name of one hold: a nonce that its caller chose, never used for another. */
 export type HoldId = string;
+
+/** One hold on one key. Only its bearer may extend or finish it; once it is in doubt, whoever knows what happened may resolve it. */
+export interface GuardHold {
+  /** Already contains the caller's namespace. */
+  readonly scope: string;
+  readonly key: string;
+  readonly hold: HoldId;
+}
 
 /** A response kept by a guard. Content: it is capped in size and expires. */
 export interface StoredResponse {
@@ -211,58 +227,68 @@ export interface StoredResponse {
   readonly body: Uint8Array;
 }
 
-/** What a request to a guarded receiver bears. `scope` already contains the caller's namespace. */
-export interface GuardAsk {
-  readonly scope: string;
+/** What a request to a guarded receiver bears, and the name of the hold it is to run under. */
+export interface GuardAsk extends GuardHold {
   /** Absent where the receiver does not require a fence. */
   readonly token?: number;
-  readonly key: string;
   readonly requestHash: string;
   readonly holdMs: number;
   readonly retentionMs: number;
 }
 
-/** What a guard says to a request: run it under this hold, or do not. */
+/** What a guard says to a request: run it under this hold (the one asked for), or do not. `inDoubt` names the hold that ran out. */
 export type GuardVerdict =
   | { readonly new: HoldId }
   | 'in-progress'
-  | 'in-doubt'
+  | { readonly inDoubt: HoldId }
   | 'key-reused'
   | { readonly stale: number }
   | { readonly previous: StoredResponse };
 
-/** What a guard knows of a key. `stale` carries the highest token seen. */
+/** What a guard knows of a key. `stale` carries the highest token seen, `inDoubt` the hold that ran out. */
 export type LookVerdict =
   | 'absent'
   | 'in-progress'
-  | 'in-doubt'
+  | { readonly inDoubt: HoldId }
   | { readonly stale: number }
   | { readonly previous: StoredResponse };
 
 /**
  * The receiver's memory. The fence check (a token below the highest seen in the scope is refused, a higher one raises it) and the key
  * check are one conditional write. A hold that expired unfinished is in doubt, never new. Same duties as the other drivers.
+ *
+ * Every call may be repeated after a lost answer, in the same words, and comes to the same: `begin` recognises its own hold, `finish` its
+ * own response or freeing.
  */
 export interface GuardStore {
   readonly specVersion: 1;
   readonly name: string;
-  /** Asks to run a request under its key; the verdict says whether. */
+  /**
+   * Asks to run a request under its key; the verdict says whether. Fence first, then the request's hash, then the key. While the hold it
+   * names stands, it answers `new` again and changes nothing: that was this asking, whose answer was lost.
+   * A hold that was freed is never given: a `begin` that arrives after the `finish` that gave it up is answered `in-progress`.
+   */
   begin(ask: GuardAsk, signal: AbortSignal): Promise<GuardVerdict>;
   /** False when the hold is over or was finished. */
-  extend(hold: HoldId, holdMs: number, signal: AbortSignal): Promise<boolean>;
-  /** Stores the response, or frees the key (only when nothing happened). False when the hold was finished otherwise. */
-  finish(hold: HoldId, response: StoredResponse | 'free', signal: AbortSignal): Promise<boolean>;
+  extend(hold: GuardHold, holdMs: number, signal: AbortSignal): Promise<boolean>;
+  /**
+   * Ends a hold, also one that is in doubt: its bearer knows best. A response: true when that response is stored for it, now or by an
+   * earlier call; false when the hold was freed, or ended with another response.
+   * `free` (only when nothing happened, and nothing can any more): true when the hold is not on the key, whether it was until now, was
+   * freed before, or never came to be; false when a response is stored under it. The store remembers the hold it freed last on
+   * each key, for minutes at least, so that its own late `begin` cannot revive it.
+   */
+  finish(hold: GuardHold, response: StoredResponse | 'free', signal: AbortSignal): Promise<boolean>;
   /** A fenced read-back: raises the highest token, answers what is known of the key. Also how a scope is sealed. */
   look(
     ask: { readonly scope: string; readonly token: number; readonly key: string },
     signal: AbortSignal,
   ): Promise<LookVerdict>;
-  /** Settles a key in doubt with what the receiver's own state says: its response, or `free` = it never happened. False when it is no longer in doubt. */
-  resolve(
-    ask: { readonly scope: string; readonly key: string },
-    response: StoredResponse | 'free',
-    signal: AbortSignal,
-  ): Promise<boolean>;
+  /**
+   * Settles one doubt with what the receiver's own state says: its response, or `free` = it never happened. False when that hold is not
+   * in doubt (any more): a later doubt of the same key is another hold, of which the answer says nothing.
+   */
+  resolve(hold: GuardHold, response: StoredResponse | 'free', signal: AbortSignal): Promise<boolean>;
   /** Frees sockets and files. */
   close(): Promise<void>;
 }

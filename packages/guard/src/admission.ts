@@ -1,7 +1,16 @@
-import type { GuardAsk, GuardVerdict, HoldId, StoredResponse } from '@leasehold/core';
+import {
+  sleep,
+  type GuardAsk,
+  type GuardHold,
+  type GuardVerdict,
+  type HoldId,
+  type StoredResponse,
+} from '@leasehold/core';
+import { randomUUID } from 'node:crypto';
 import { settleDoubt } from './doubt.ts';
 import { callStore, UNANSWERED, type DoubtOutcome, type Gate } from './gate.ts';
-import type { Identified } from './identify.ts';
+import { giveUpHold, SHORT_PAUSES_MS } from './hold.ts';
+import type { Identified, Question } from './identify.ts';
 import type { Problem } from './problem.ts';
 
 /** Why the handler is not to run. */
@@ -9,7 +18,7 @@ export type Refusal = { readonly problem: Problem } | { readonly replay: StoredR
 
 /** The permission to run once. */
 export interface Admitted {
-  readonly hold: HoldId;
+  readonly hold: GuardHold;
   /** Monotonic time from before the hold was asked for. */
   readonly sentAt: number;
 }
@@ -29,40 +38,65 @@ export async function admit<Native>(
   const { claim, ask } = found;
   for (let round = 0; round < ROUNDS; round++) {
     const sentAt = clock.monotonic();
-    const verdict = await begin(gate, ask);
-    if (verdict === UNANSWERED) return { problem: storeUnavailable() };
-    if (typeof verdict === 'object' && 'new' in verdict) {
-      if (clock.monotonic() - sentAt < holdMs) return { hold: verdict.new, sentAt };
-      // The process stood still: the hold may have lapsed, been resolved and given to another before anything ran here.
-      await callStore(gate, 'finish', (signal) => gate.store.finish(verdict.new, 'free', signal));
-      return { problem: storeUnavailable() };
-    }
-    if (verdict !== 'in-doubt') return refusalOf(verdict);
-    const outcome = await settleDoubt(gate, { scope: ask.scope, claim, native, askedAt: sentAt });
+    const { verdict, hold, repeated } = await begin(gate, ask);
+    const granted = typeof verdict === 'object' && 'new' in verdict;
+    if (granted && clock.monotonic() - sentAt < holdMs) return { hold, sentAt };
+    // The store may have taken the hold, or will when a late sending arrives; nothing ran under it. Granted all the same: the process
+    // stood still, and the hold may have lapsed, been resolved and the key given to another before anything ran here.
+    if (granted || repeated || verdict === UNANSWERED) giveUpHold(gate, hold);
+    if (granted || verdict === UNANSWERED) return { problem: storeUnavailable() };
+    if (typeof verdict === 'string' || !('inDoubt' in verdict)) return refusalOf(verdict);
+    const outcome = await settleDoubt(gate, { doubt: { ...hold, hold: verdict.inDoubt }, claim, native });
     if (outcome !== 'settled') return { problem: doubtProblem(outcome, gate.settings.resolve !== undefined) };
   }
   return { problem: doubtProblem('unknown', true) };
 }
 
-/** One `begin`. A permission that comes after we stopped waiting is given back: nothing ran under it. */
-export function begin<Native>(gate: Gate<Native>, ask: GuardAsk): Promise<GuardVerdict | typeof UNANSWERED> {
-  const giveBack = (verdict: GuardVerdict): void => {
-    if (typeof verdict !== 'object' || !('new' in verdict)) return;
-    void callStore(gate, 'finish', (signal) => gate.store.finish(verdict.new, 'free', signal));
-  };
-  return callStore(gate, 'begin', (signal) => gate.store.begin(ask, signal), { late: giveBack });
+/** What the store said, and the hold it was asked for. */
+export interface Begun {
+  readonly verdict: GuardVerdict | typeof UNANSWERED;
+  readonly hold: GuardHold;
+  /** Whether an earlier sending was not answered, so that the hold may be there whatever the verdict. */
+  readonly repeated: boolean;
+}
+
+/**
+ * Asks for a new hold. An asking that is not answered is sent again under the same name, within two calls' time, so that a hold that was
+ * taken is recognised.
+ */
+export async function begin<Native>(gate: Gate<Native>, question: Question): Promise<Begun> {
+  const { clock, callMs, mode } = gate.settings;
+  const ask: GuardAsk = { ...question, hold: randomUUID() };
+  const hold = { scope: ask.scope, key: ask.key, hold: ask.hold };
+  const lastMoment = clock.monotonic() + 2 * callMs;
+  // Observing stands in nobody's way for longer than one call.
+  const pauses = mode === 'observe' ? [] : SHORT_PAUSES_MS;
+  for (let attempt = 0; ; attempt++) {
+    const sending = (signal: AbortSignal): Promise<GuardVerdict> => gate.store.begin(ask, signal);
+    const verdict = await callStore(gate, 'begin', sending, lastMoment - clock.monotonic());
+    const repeated = attempt > 0;
+    if (verdict !== UNANSWERED) return { verdict: isDoubtOf(verdict, ask.hold) ? UNANSWERED : verdict, hold, repeated };
+    const pause = pauses[attempt];
+    if (pause === undefined || clock.monotonic() + pause >= lastMoment) return { verdict, hold, repeated };
+    await sleep(clock, pause);
+  }
+}
+
+/** Our own hold ran out before we heard of it. */
+function isDoubtOf(verdict: GuardVerdict, hold: HoldId): boolean {
+  return typeof verdict === 'object' && 'inDoubt' in verdict && verdict.inDoubt === hold;
 }
 
 /** What a verdict other than `new` means for the caller. */
 export function refusalOf(verdict: Exclude<GuardVerdict, { readonly new: HoldId }>): Refusal {
   if (verdict === 'in-progress') return { problem: doubtProblem('running', true) };
-  if (verdict === 'in-doubt') return { problem: doubtProblem('unknown', false) };
   if (verdict === 'key-reused') {
     const detail =
       'This idempotency key was used for a request with another method, path or body. Use a new key for a new request, and repeat the old one unchanged.';
     return { problem: { name: 'key-reused', detail } };
   }
   if ('previous' in verdict) return { replay: verdict.previous };
+  if ('inDoubt' in verdict) return { problem: doubtProblem('unknown', false) };
   const detail = `A fencing token of ${verdict.stale} was seen in this scope: a newer owner has the task. Stop, and commit nothing.`;
   return { problem: { name: 'stale-token', detail, highest: verdict.stale } };
 }

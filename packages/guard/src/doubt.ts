@@ -1,4 +1,4 @@
-import type { StoredResponse } from '@leasehold/core';
+import type { GuardHold, StoredResponse } from '@leasehold/core';
 import type { Claim } from './claim.ts';
 import { errorClass } from './events.ts';
 import { announceFor, callStore, keyId, UNANSWERED, within, type DoubtOutcome, type Gate } from './gate.ts';
@@ -7,41 +7,34 @@ import { captureResponse, saysWhatHappened, storableResponse } from './stored-re
 
 /** A key in doubt: as the store and as the caller know it. */
 interface Question<Native> {
-  /** The scope as the store knows it. */
-  readonly scope: string;
+  /** The hold that ran out. */
+  readonly doubt: GuardHold;
   readonly claim: Claim;
   readonly native: Native;
-  /** Monotonic time from before the request that was answered `in-doubt`. */
-  readonly askedAt: number;
 }
 
 /**
  * Puts a key in doubt to the `resolve` hook and writes down what it says. After `settled` the store is asked again.
  *
- * The store settles *a* doubt of that key, not the one the hook was asked about. Freed, run and crashed once more, the key would be in
- * doubt again, and a slow `absent` about the first time would free it a third time. So one process asks once at a time, and what it hears
- * is used only within one hold of the doubt it was asked about: a newer doubt cannot arise that fast, since it starts with a hold that lapses.
+ * The store settles the very doubt the hook was asked about, so an answer may take its time: if another has settled it meanwhile, and the
+ * key ran and crashed once more, the late answer changes nothing.
  */
 export function settleDoubt<Native>(gate: Gate<Native>, question: Question<Native>): Promise<DoubtOutcome> {
-  const id = keyId({ scope: question.scope, key: question.claim.key });
-  // The handler is alive in this very process although its hold lapsed: nobody can say yet that it did not happen.
-  if (gate.running.has(id)) return Promise.resolve('running');
-  const inFlight = gate.resolving.get(id);
+  const { doubt } = question;
+  // A handler of this key is alive in this very process although its hold lapsed: nobody can say yet that it did not happen.
+  if (gate.running.has(keyId(doubt))) return Promise.resolve('running');
+  const inFlight = gate.resolving.get(doubt.hold);
   if (inFlight) return inFlight;
-  const asking = ask(gate, question).finally(() => gate.resolving.delete(id));
-  gate.resolving.set(id, asking);
+  const asking = ask(gate, question).finally(() => gate.resolving.delete(doubt.hold));
+  gate.resolving.set(doubt.hold, asking);
   return asking;
 }
 
 async function ask<Native>(gate: Gate<Native>, question: Question<Native>): Promise<DoubtOutcome> {
-  const { clock, holdMs, callMs } = gate.settings;
-  const lastMoment = question.askedAt + holdMs - callMs;
-  const answer = await hear(gate, question, lastMoment - clock.monotonic());
-  if (answer === 'unknown' || clock.monotonic() > lastMoment) return 'unknown';
-  const { scope, claim } = question;
-  const written = await callStore(gate, 'resolve', (signal) =>
-    gate.store.resolve({ scope, key: claim.key }, answer, signal),
-  );
+  const answer = await hear(gate, question);
+  if (answer === 'unknown') return 'unknown';
+  const { doubt } = question;
+  const written = await callStore(gate, 'resolve', (signal) => gate.store.resolve(doubt, answer, signal));
   // False: somebody else settled it first. The store knows more than we do now; ask it.
   return written === UNANSWERED ? 'unanswered' : 'settled';
 }
@@ -49,9 +42,8 @@ async function ask<Native>(gate: Gate<Native>, question: Question<Native>): Prom
 async function hear<Native>(
   gate: Gate<Native>,
   question: Question<Native>,
-  limitMs: number,
 ): Promise<StoredResponse | 'free' | 'unknown'> {
-  const { resolve, maxStoredBytes } = gate.settings;
+  const { resolve, holdMs, maxStoredBytes } = gate.settings;
   const { claim, native } = question;
   if (!resolve) return 'unknown';
   const doubt = {
@@ -61,7 +53,7 @@ async function hear<Native>(
     request: native,
   };
   try {
-    const heard = await within(gate, limitMs, async (signal) => {
+    const heard = await within(gate, holdMs, async (signal) => {
       const said = await resolve({ ...doubt, signal } satisfies Doubt<Native>);
       return stored(said, maxStoredBytes);
     });

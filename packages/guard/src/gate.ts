@@ -1,4 +1,4 @@
-import { isLeaseholdError, LeaseholdError, type GuardStore } from '@leasehold/core';
+import { isLeaseholdError, LeaseholdError, type GuardStore, type HoldId } from '@leasehold/core';
 import type { Claim } from './claim.ts';
 import { announce, errorClass, type GuardEvent } from './events.ts';
 import { parseOptions, type GuardOptions, type GuardSettings } from './options.ts';
@@ -9,8 +9,8 @@ export interface Gate<Native, Store extends GuardStore = GuardStore> {
   readonly settings: GuardSettings<Native>;
   /** Scope and key of the handlers that run here. */
   readonly running: Map<string, number>;
-  /** Doubts being resolved here, by scope and key. */
-  readonly resolving: Map<string, Promise<DoubtOutcome>>;
+  /** Doubts being resolved here, by the hold that is in doubt. */
+  readonly resolving: Map<HoldId, Promise<DoubtOutcome>>;
 }
 
 /** What became of a doubt: settled one way or the other; still running here; not to be told; or the store did not answer. */
@@ -29,16 +29,15 @@ export function openGate<Native, Store extends GuardStore>(
 /** Stands for the answer that did not come: the call failed or took too long, and whether it was applied is not known. */
 export const UNANSWERED: unique symbol = Symbol('unanswered');
 
-/** One call to the store, for at most `callMs` (or `limitMs`, if that is shorter). `late` gets an answer that came after that. */
+/** One call to the store, for at most `callMs` (or `limitMs`, if that is shorter). */
 export async function callStore<Native, Answer>(
   gate: Gate<Native>,
   operation: keyof GuardStore | 'transact',
   call: (signal: AbortSignal) => Promise<Answer>,
-  more: { readonly late?: (answer: Answer) => void; readonly limitMs?: number } = {},
+  limitMs: number = gate.settings.callMs,
 ): Promise<Answer | typeof UNANSWERED> {
-  const { callMs } = gate.settings;
   try {
-    return await within(gate, Math.min(callMs, more.limitMs ?? callMs), call, more.late);
+    return await within(gate, Math.min(gate.settings.callMs, limitMs), call);
   } catch (error) {
     storeFailed(gate, operation, error);
     return UNANSWERED;
@@ -66,7 +65,6 @@ export function within<Native, Answer>(
   gate: Gate<Native>,
   limitMs: number,
   call: (signal: AbortSignal) => Answer | Promise<Answer>,
-  late?: (answer: Answer) => void,
 ): Promise<Answer> {
   const controller = new AbortController();
   return new Promise<Answer>((resolve, reject) => {
@@ -88,7 +86,7 @@ export function within<Native, Answer>(
     };
     // The async function turns a synchronous throw into a rejection.
     void (async (): Promise<Answer> => call(controller.signal))().then(
-      (answer) => (close() ? resolve(answer) : late?.(answer)),
+      (answer) => (close() ? resolve(answer) : undefined),
       (error: unknown) => (close() ? reject(error as Error) : undefined),
     );
   });

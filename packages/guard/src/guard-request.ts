@@ -1,13 +1,14 @@
+import type { GuardHold } from '@leasehold/core';
 import { admit, type Admitted, type Refusal } from './admission.ts';
 import type { Claim } from './claim.ts';
 import { trackContext, type GuardContext } from './context.ts';
 import { errorClass } from './events.ts';
 import { announceFor, keyId, type Gate } from './gate.ts';
-import { keepHold } from './hold.ts';
+import { finishHold, keepHold } from './hold.ts';
 import { identify, type GuardedRequest, type Identified } from './identify.ts';
 import { isNothingHappened } from './nothing-happened.ts';
 import { problemResponse, problemStatus, type Problem } from './problem.ts';
-import { finishHold, settleResponse } from './settle.ts';
+import { settleResponse } from './settle.ts';
 import { captureResponse, replayResponse, saysWhatHappened, type Captured } from './stored-response.ts';
 
 /** The guarded handler, as an adapter starts it. */
@@ -118,11 +119,10 @@ async function runHeld<Native>(
 async function endWithout<Native>(
   gate: Gate<Native>,
   found: Identified,
-  hold: string,
+  hold: GuardHold,
   free: boolean,
   ended: { readonly status?: number; readonly errorClass?: string; readonly durationMs: number },
 ): Promise<void> {
-  // Freed through the hold, never through `resolve`: the key may be in doubt because of *another* run by now, of which this one knows nothing.
   // Without `free` the rest of the hold is left to run out: a write that the handler gave up on has that long to land before anyone resolves.
   const freed = free && (await finishHold(gate, hold, 'free')) === true;
   announceFor(gate, found.claim, { name: freed ? 'guard_freed' : 'guard_left_in_doubt', ...ended });

@@ -1,4 +1,4 @@
-import { LeaseholdError, type HoldId, type Timer } from '@leasehold/core';
+import { LeaseholdError, sleep, type GuardHold, type StoredResponse, type Timer } from '@leasehold/core';
 import { callStore, UNANSWERED, type Gate } from './gate.ts';
 
 /** A hold that is extended until `stop`. */
@@ -17,7 +17,7 @@ export interface KeptHold {
  */
 export function keepHold<Native>(
   gate: Gate<Native>,
-  hold: HoldId,
+  hold: GuardHold,
   sentAt: number,
   onLost: (cause: 'refused' | 'unanswered') => void,
 ): KeptHold {
@@ -46,9 +46,8 @@ export function keepHold<Native>(
       lose('unanswered');
       return;
     }
-    const answer = await callStore(gate, 'extend', (signal) => gate.store.extend(hold, holdMs, signal), {
-      limitMs: confirmedUntil - startedAt,
-    });
+    const extend = (signal: AbortSignal): Promise<boolean> => gate.store.extend(hold, holdMs, signal);
+    const answer = await callStore(gate, 'extend', extend, confirmedUntil - startedAt);
     if (ended) return;
     if (answer === false) lose('refused');
     else if (answer === UNANSWERED) arm(holdMs / 9);
@@ -68,4 +67,45 @@ export function keepHold<Native>(
       timer?.cancel();
     },
   };
+}
+
+/** Pauses between the tries of a call that a caller waits for. */
+export const SHORT_PAUSES_MS: readonly number[] = [50, 250];
+/** Nobody waits for a hold that is given up: it is tried until about when it would run out. */
+const LONG_PAUSES_MS: readonly number[] = [50, 250, 1_000, 5_000, 25_000];
+
+/** Finishes a hold, repeating what was not answered: the store recognises both ends of it. */
+export async function finishHold<Native>(
+  gate: Gate<Native>,
+  hold: GuardHold,
+  how: StoredResponse | 'free',
+): Promise<boolean | typeof UNANSWERED> {
+  for (let attempt = 0; ; attempt++) {
+    const done = await finishOnce(gate, hold, how);
+    const pause = SHORT_PAUSES_MS[attempt];
+    if (done !== UNANSWERED || pause === undefined) return done;
+    await sleep(gate.settings.clock, pause);
+  }
+}
+
+/** Gives up a hold under which nothing ran and nothing will, whether it was ever taken or not; in the background. */
+export function giveUpHold<Native>(gate: Gate<Native>, hold: GuardHold): void {
+  const { clock } = gate.settings;
+  const free = async (attempt: number): Promise<void> => {
+    const pause = LONG_PAUSES_MS[attempt];
+    if ((await finishOnce(gate, hold, 'free')) !== UNANSWERED || pause === undefined) return;
+    clock.timer(pause, () => void free(attempt + 1).catch(ignoreAnnounced), { background: true });
+  };
+  free(0).catch(ignoreAnnounced);
+}
+
+/** A store that was set up wrongly throws even here; there is nobody to tell but the listeners, who know. */
+function ignoreAnnounced(): void {}
+
+function finishOnce<Native>(
+  gate: Gate<Native>,
+  hold: GuardHold,
+  how: StoredResponse | 'free',
+): Promise<boolean | typeof UNANSWERED> {
+  return callStore(gate, 'finish', (signal) => gate.store.finish(hold, how, signal));
 }

@@ -26,10 +26,13 @@ export interface GuardedRequest<Native> {
   readonly native: Native;
 }
 
+/** What a request asks of the store, before it names a hold. */
+export type Question = Omit<GuardAsk, 'hold'>;
+
 /** A claim, and the question it makes to the store. */
 export interface Identified {
   readonly claim: Claim;
-  readonly ask: GuardAsk;
+  readonly ask: Question;
 }
 
 /** The claim of a request; undefined where none is required and none was made. */

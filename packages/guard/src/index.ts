@@ -23,6 +23,7 @@ export {
   type Prepare,
   type PrepareContext,
   type TransactionalGuardOptions,
+  type TransactAsk,
   type TransactionalGuardStore,
   type TransactVerdict,
 } from './transactional-guard.ts';

@@ -89,16 +89,16 @@ async function look<Native>(
   claim: Required<Claim>,
   native: Native,
 ): Promise<LookAnswer | typeof UNANSWERED> {
-  const { clock, mode } = gate.settings;
+  const { mode } = gate.settings;
   const ask = { scope: storeScope(gate.settings, claim, native), token: claim.token, key: claim.key };
   for (let round = 0; round < ROUNDS; round++) {
-    const askedAt = clock.monotonic();
     const verdict = await callStore(gate, 'look', (signal) => gate.store.look(ask, signal));
     if (verdict === UNANSWERED) return UNANSWERED;
     // An observing guard lets an older owner's late call through, so it cannot promise that what is absent stays absent.
     if (verdict === 'absent' && mode === 'observe') return { state: 'in-doubt' };
-    if (verdict !== 'in-doubt') return answerOf(verdict);
-    const outcome = await settleDoubt(gate, { scope: ask.scope, claim, native, askedAt });
+    if (typeof verdict === 'string' || !('inDoubt' in verdict)) return answerOf(verdict);
+    const doubt = { scope: ask.scope, key: ask.key, hold: verdict.inDoubt };
+    const outcome = await settleDoubt(gate, { doubt, claim, native });
     if (outcome === 'unanswered') return UNANSWERED;
     if (outcome === 'running') return { state: 'in-progress' };
     if (outcome === 'unknown') return { state: 'in-doubt' };
@@ -106,7 +106,7 @@ async function look<Native>(
   return { state: 'in-doubt' };
 }
 
-function answerOf(verdict: Exclude<LookVerdict, 'in-doubt'>): LookAnswer {
+function answerOf(verdict: Exclude<LookVerdict, { readonly inDoubt: string }>): LookAnswer {
   if (typeof verdict === 'string') return { state: verdict };
   if ('stale' in verdict) return { state: 'stale', highest: verdict.stale };
   return { state: 'done', response: lookedResponse(verdict.previous) };

@@ -32,7 +32,7 @@ export interface Doubt<Native> {
   readonly token?: number;
   /** The request (or the look) that met the doubt, its body already read. */
   readonly request: Native;
-  /** Aborts when the answer would come too late to be used. */
+  /** Aborts when nobody waits for the answer any more: after the length of one hold. */
   readonly signal: AbortSignal;
 }
 
@@ -46,7 +46,7 @@ export interface GuardOptions<Native = Request> {
   readonly require: Requirement;
   /** How long keys and responses are kept. At least the ledger's retention, which is at least the broker's. */
   readonly retention: Duration;
-  /** How long a request in progress survives its process; extended every third of it while the handler runs. Default 30 s. The same for all guards on one store. */
+  /** How long a request in progress survives its process; extended every third of it while the handler runs. Default 30 s. */
   readonly hold?: Duration;
   /** Who is calling, from what authentication has put on the request: a namespace for scopes and keys. Stored as a hash. */
   readonly identity?: (request: Native) => string;

@@ -1,24 +1,12 @@
-import { sleep, type HoldId, type StoredResponse } from '@leasehold/core';
+import type { GuardHold, StoredResponse } from '@leasehold/core';
 import { begin, outcomeUnknown, refusalOf, type Refusal } from './admission.ts';
 import { announceFor, callStore, UNANSWERED, type Gate } from './gate.ts';
+import { finishHold } from './hold.ts';
 import type { Identified } from './identify.ts';
 import { isBodyOmitted, sameResponse } from './stored-response.ts';
 
-const PAUSES_MS: readonly number[] = [50, 250];
-
-/** Finishes a hold, repeating what was not answered: both ends of `finish` can be asked for twice. */
-export async function finishHold<Native>(
-  gate: Gate<Native>,
-  hold: HoldId,
-  how: StoredResponse | 'free',
-): Promise<boolean | typeof UNANSWERED> {
-  for (let attempt = 0; ; attempt++) {
-    const done = await callStore(gate, 'finish', (signal) => gate.store.finish(hold, how, signal));
-    const pause = PAUSES_MS[attempt];
-    if (done !== UNANSWERED || pause === undefined) return done;
-    await sleep(gate.settings.clock, pause);
-  }
-}
+/** How often another outcome is looked for while the key keeps changing. */
+const ROUNDS = 3;
 
 /**
  * Stores what the handler answered; `stored` means the caller may be told. Anything else is answered instead of the handler's response:
@@ -27,7 +15,7 @@ export async function finishHold<Native>(
 export async function settleResponse<Native>(
   gate: Gate<Native>,
   found: Identified,
-  hold: HoldId,
+  hold: GuardHold,
   response: StoredResponse,
 ): Promise<'stored' | Refusal> {
   const done = await finishHold(gate, hold, response);
@@ -42,9 +30,9 @@ export async function settleResponse<Native>(
 }
 
 /**
- * The hold was over before the response could be stored (or was it our own write, whose answer was lost?). The handler did end, though,
- * and knows better than any hook what happened: if the key is still in doubt its response settles it, and if the key was freed meanwhile
- * its response takes it. If another outcome is stored, that is the one everybody is told, this caller included.
+ * The hold was freed, or ended otherwise, before the response could be stored. The handler did end, though, and knows better than any hook
+ * what happened: if the key is free its response takes it, and if another run of the same request left it in doubt its response settles
+ * that. If another outcome is stored, that is the one everybody is told, this caller included.
  */
 async function recordAfterAll<Native>(
   gate: Gate<Native>,
@@ -52,19 +40,26 @@ async function recordAfterAll<Native>(
   response: StoredResponse,
 ): Promise<'stored' | Refusal> {
   const { claim, ask } = found;
-  const settled = await callStore(gate, 'resolve', (signal) =>
-    gate.store.resolve({ scope: ask.scope, key: ask.key }, response, signal),
-  );
-  if (settled === true) return 'stored';
-  const verdict = await begin(gate, ask);
-  if (verdict === UNANSWERED) return { problem: outcomeUnknown() };
-  if (typeof verdict === 'object' && 'new' in verdict) {
-    return (await finishHold(gate, verdict.new, response)) === true ? 'stored' : { problem: outcomeUnknown() };
+  for (let round = 0; round < ROUNDS; round++) {
+    const { verdict, hold } = await begin(gate, ask);
+    // Taken or not, it is not given up: the handler did run, so a hold that falls in doubt tells the truth.
+    if (verdict === UNANSWERED) break;
+    if (typeof verdict === 'object' && 'new' in verdict) {
+      if ((await finishHold(gate, hold, response)) === true) return 'stored';
+      break;
+    }
+    if (typeof verdict === 'string' || !('inDoubt' in verdict)) {
+      const refusal = refusalOf(verdict);
+      if ('replay' in refusal && sameOutcome(refusal.replay, response)) return 'stored';
+      announceFor(gate, claim, { name: 'guard_contradicted', status: response.status });
+      return refusal;
+    }
+    const doubt = { ...hold, hold: verdict.inDoubt };
+    if ((await callStore(gate, 'resolve', (signal) => gate.store.resolve(doubt, response, signal))) === true) {
+      return 'stored';
+    }
   }
-  const refusal = refusalOf(verdict);
-  if ('replay' in refusal && sameOutcome(refusal.replay, response)) return 'stored';
-  announceFor(gate, claim, { name: 'guard_contradicted', status: response.status });
-  return refusal;
+  return { problem: outcomeUnknown() };
 }
 
 function sameOutcome(stored: StoredResponse, ours: StoredResponse): boolean {

@@ -14,13 +14,16 @@ import { saysWhatHappened, storableResponse } from './stored-response.ts';
 /** What `transact` comes to: another verdict than permission, or what `apply` did. */
 export type TransactVerdict = Exclude<GuardVerdict, { readonly new: string }> | { readonly done: StoredResponse };
 
+/** What `transact` is asked: no hold, since nothing can be seen half done. */
+export type TransactAsk = Omit<GuardAsk, 'hold' | 'holdMs'>;
+
 /** A guard store in the receiver's own database. */
 export interface TransactionalGuardStore<Db> extends GuardStore {
   /**
    * Fence check, key check, `apply` and the stored response in one transaction. When `apply` throws, what it wrote is rolled back, the key
    * stays free and what it threw comes out; a raised token may stay raised. May call `apply` again when the transaction has to be repeated.
    */
-  transact(ask: GuardAsk, apply: (db: Db) => StoredResponse, signal: AbortSignal): Promise<TransactVerdict>;
+  transact(ask: TransactAsk, apply: (db: Db) => StoredResponse, signal: AbortSignal): Promise<TransactVerdict>;
 }
 
 /** A response as data, made inside the transaction. Text bodies are sent as UTF-8. */

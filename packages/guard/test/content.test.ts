@@ -24,17 +24,16 @@ test('field case 48: what is in a body, a bad header or an error appears in no e
       context.nothingHappened();
       return new Response(MARKER, { status: 503, statusText: MARKER, headers: { 'x-secret': MARKER } });
     },
-    (store) => {
-      let begins = 0;
-      return {
-        ...store,
-        begin: (...args) => (++begins === 4 ? Promise.reject(new SdkError(MARKER)) : store.begin(...args)),
-      };
-    },
+    (store) => ({
+      ...store,
+      begin: (...args) => (args[0].key === 'd' ? Promise.reject(new SdkError(MARKER)) : store.begin(...args)),
+    }),
   );
   const problems: string[] = [];
   const send = async (request: Request): Promise<void> => {
-    const answer = await handle(request).catch(() => undefined);
+    const answering = handle(request).catch(() => undefined);
+    await clock.advance(300);
+    const answer = await answering;
     if (answer?.headers.get('content-type')?.includes('problem')) problems.push(await answer.text());
   };
   const bad: Call[] = [

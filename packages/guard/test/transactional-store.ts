@@ -1,5 +1,6 @@
 import type { MemoryGuard } from '@leasehold/core/memory';
 import type { TransactionalGuardStore } from '@leasehold/guard';
+import { randomUUID } from 'node:crypto';
 
 /** The receiver's table: what was written, in order. */
 export interface Table {
@@ -17,16 +18,17 @@ export function ledgerOf(store: MemoryGuard): Books {
     ...store,
     table,
     async transact(ask, apply, signal) {
-      const verdict = await store.begin(ask, signal);
+      const held = { ...ask, hold: randomUUID(), holdMs: 1 };
+      const verdict = await store.begin(held, signal);
       if (typeof verdict === 'string' || !('new' in verdict)) return verdict;
       const before = [...table.rows];
       try {
         const done = apply(table);
-        await store.finish(verdict.new, done, signal);
+        await store.finish(held, done, signal);
         return { done };
       } catch (error) {
         table.rows = before;
-        await store.finish(verdict.new, 'free', signal);
+        await store.finish(held, 'free', signal);
         throw error;
       }
     },

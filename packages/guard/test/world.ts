@@ -107,14 +107,19 @@ export class World {
   #faults: Extract<Operation, { readonly do: 'fault' }>[] = [];
   #highest = 0;
   #runs = 0;
+  readonly #everRan = new Set<string>();
+  #crashed = false;
+  #finishFaults = 0;
   #release = latch();
   readonly #processes: Process[] = [this.#start(0), this.#start(1)];
 
   async apply(next: Operation): Promise<void> {
     if (next.do === 'pass') await this.#clock.advance(next.ms);
     else if (next.do === 'release') this.#releaseAll();
-    else if (next.do === 'fault') this.#faults.push(...Array.from({ length: next.times }, () => ({ ...next })));
-    else this.#applyAt(next, this.#processes[next.at] as Process);
+    else if (next.do === 'fault') {
+      if (next.method === 'finish') this.#finishFaults += next.times;
+      this.#faults.push(...Array.from({ length: next.times }, () => ({ ...next })));
+    } else this.#applyAt(next, this.#processes[next.at] as Process);
     await settled();
   }
 
@@ -130,6 +135,10 @@ export class World {
     await settled();
     for (const process of this.#processes) this.#require(process.unanswered.size === 0, 'a request was never answered');
     this.#require(this.#clock.pending === 0, 'a timer was left');
+    // A hold that nobody knows of is given up, six times if need be, unless its process dies.
+    const doubted = this.#store.state.keys.filter(({ state }) => state === 'in-doubt');
+    const phantom = doubted.some(({ key }) => !this.#everRan.has(key));
+    if (!this.#crashed && this.#finishFaults < 6) this.#require(!phantom, 'a key is in doubt that never ran');
   }
 
   #applyAt(
@@ -144,19 +153,16 @@ export class World {
       process.running = latch();
     } else if (next.do === 'crash') {
       process.alive = false;
+      this.#crashed = true;
       process.clock.kill();
       this.#processes[next.at] = this.#start(next.at);
     } else if (next.do === 'request') {
       const token = Math.max(1, this.#highest + next.step);
       const request = call({ token, key: next.key, body: next.body });
       request.headers.set('x-handler', next.handler);
-      // What never reached the store was not seen.
-      const begin = this.#faults.find((fault) => fault.at === next.at && fault.method === 'begin');
-      if (begin?.applied !== false) this.#highest = Math.max(this.#highest, token);
       this.#expect(process, process.handle(request), (answer) => this.#hear(next.key, answer));
     } else if (next.do === 'look') {
       const fence = Math.max(1, this.#highest + next.step);
-      this.#highest = Math.max(this.#highest, fence);
       const asked = process.handle(lookup({ scope: 'task-1', fence, key: next.key }));
       this.#expect(process, asked, (answer) => this.#hearLook(next.key, answer));
     }
@@ -200,6 +206,7 @@ export class World {
     this.#require(token === this.#highest, `ran for token ${token} after ${this.#highest} was seen`);
     this.#require(!this.#told.has(key), `${key} ran after its success was told`);
     this.#spent.add(key);
+    this.#everRan.add(key);
     const run = ++this.#runs;
     const behaviour = request.headers.get('x-handler') as Behaviour;
     const pending = { key };
@@ -241,11 +248,17 @@ export class World {
       };
     return {
       ...store,
-      begin: wrap('begin', store.begin),
+      begin: wrap('begin', (ask, signal) => (this.#see(ask.token), store.begin(ask, signal))),
+      look: wrap('look', (ask, signal) => (this.#see(ask.token), store.look(ask, signal))),
       extend: wrap('extend', store.extend),
       finish: wrap('finish', store.finish),
       resolve: wrap('resolve', store.resolve),
     };
+  }
+
+  /** A token reaches the store. */
+  #see(token: number | undefined): void {
+    this.#highest = Math.max(this.#highest, token ?? 0);
   }
 
   #expect(process: Process, answer: Promise<Response>, hear: (answer: Response) => Promise<void>): void {

@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import {
   canonicalJson,
   type GuardAsk,
+  type GuardHold,
   type GuardVerdict,
   type HoldId,
   type LookVerdict,
@@ -18,15 +18,16 @@ const RAISE = `INSERT INTO leasehold_guard_scope (scope, token, expires_at) VALU
   ON CONFLICT (scope) DO UPDATE SET token = excluded.token, expires_at = max(expires_at, excluded.expires_at) WHERE excluded.token >= token`;
 const HIGHEST = 'SELECT token FROM leasehold_guard_scope WHERE scope = ?';
 const KEY = 'SELECT * FROM leasehold_guard_key WHERE scope = ? AND key = ?';
-const DROP_KEY = 'DELETE FROM leasehold_guard_key WHERE id = ?';
-const HOLD = `INSERT INTO leasehold_guard_key (scope, key, request_hash, retention_ms, hold, held_until, boot) VALUES (?, ?, ?, ?, ?, ?, ?)`;
-const STORE = `INSERT INTO leasehold_guard_key (scope, key, request_hash, retention_ms, status, headers, body, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+// Both replace a row that is in nobody's way any more: a response past its retention, or what is left of a freed hold.
+const HOLD = `INSERT OR REPLACE INTO leasehold_guard_key (scope, key, request_hash, retention_ms, hold, held_until, boot) VALUES (?, ?, ?, ?, ?, ?, ?)`;
+const STORE = `INSERT OR REPLACE INTO leasehold_guard_key (scope, key, request_hash, retention_ms, status, headers, body, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
 const EXTEND =
-  'UPDATE leasehold_guard_key SET held_until = ? WHERE id = ? AND hold = ? AND boot = ? AND held_until > ?';
-const FINISH = `UPDATE leasehold_guard_key SET hold = ?, held_until = NULL, boot = NULL, status = ?, headers = ?, body = ?, expires_at = ? + retention_ms
-  WHERE id = ? AND hold = ? AND status IS NULL`;
-const FREE = 'DELETE FROM leasehold_guard_key WHERE id = ? AND hold = ? AND status IS NULL';
-const FINISHED = 'SELECT * FROM leasehold_guard_key WHERE id = ? AND hold = ?';
+  'UPDATE leasehold_guard_key SET held_until = ? WHERE scope = ? AND key = ? AND hold = ? AND boot = ? AND held_until > ?';
+const FINISH = `UPDATE leasehold_guard_key SET held_until = NULL, boot = NULL, status = ?, headers = ?, body = ?, expires_at = ? + retention_ms WHERE id = ?`;
+// A freed hold: neither held nor done. The row only keeps its name, until it expires.
+const FREED = `INSERT OR REPLACE INTO leasehold_guard_key (scope, key, request_hash, retention_ms, hold, expires_at) VALUES (?, ?, '', 0, ?, ?)`;
+/** How long the hold that was freed last is remembered: a `begin` that was given up has that long to arrive. */
+const FREED_MS = 600_000;
 
 interface KeyRow {
   readonly id: number;
@@ -53,7 +54,7 @@ export function fence(
   return Number(statement(HIGHEST).get(scope)?.['token']);
 }
 
-type KeyState = 'absent' | 'in-progress' | 'in-doubt' | { readonly previous: StoredResponse };
+type KeyState = Exclude<LookVerdict, { readonly stale: number }>;
 
 function findKey(
   { now, statement }: Session,
@@ -61,13 +62,15 @@ function findKey(
   key: string,
 ): { readonly row?: KeyRow; readonly state: KeyState } {
   const row = statement(KEY).get(scope, key) as unknown as KeyRow | undefined;
-  if (!row) return { state: 'absent' };
-  if (row.status !== null) {
-    if (row.expires_at !== null && row.expires_at <= now.earliest) return { row, state: 'absent' };
-    return { row, state: { previous: responseOf(row) } };
-  }
-  const held = row.boot === now.boot && row.held_until !== null && row.held_until > now.earliest;
-  return { row, state: held ? 'in-progress' : 'in-doubt' };
+  if (!row || isOver(row, now.earliest)) return { state: 'absent' };
+  if (row.status !== null) return { row, state: { previous: responseOf(row) } };
+  if (row.hold === null || row.held_until === null) return { row, state: 'absent' };
+  const held = row.boot === now.boot && row.held_until > now.earliest;
+  return { row, state: held ? 'in-progress' : { inDoubt: row.hold } };
+}
+
+function isOver(row: KeyRow, now: number): boolean {
+  return row.expires_at !== null && row.expires_at <= now;
 }
 
 function responseOf(row: KeyRow): StoredResponse {
@@ -78,43 +81,36 @@ function responseOf(row: KeyRow): StoredResponse {
   };
 }
 
-/** The key check, once the fence let the request through: `absent` means that it may run, and that no row is in its way. */
+/** The key check, once the fence let the request through: `absent` means that it may run. `own`: the row there is of this hold. */
 export function checkKey(
   session: Session,
-  ask: Pick<GuardAsk, 'scope' | 'key' | 'requestHash'>,
-): Exclude<GuardVerdict, { readonly new: HoldId } | { readonly stale: number }> | 'absent' {
+  ask: Pick<GuardAsk, 'scope' | 'key' | 'requestHash'> & { readonly hold?: HoldId },
+): { readonly known: KeyState | 'key-reused'; readonly own: boolean } {
   const { row, state } = findKey(session, ask.scope, ask.key);
-  if (state === 'absent') {
-    if (row) session.statement(DROP_KEY).run(row.id);
-    return 'absent';
-  }
-  return row?.request_hash === ask.requestHash ? state : 'key-reused';
+  const known = state === 'absent' || row?.request_hash === ask.requestHash ? state : 'key-reused';
+  return { known, own: row !== undefined && row.hold === ask.hold };
 }
 
 export function beginHold(session: Session, ask: GuardAsk): GuardVerdict {
   const { now, statement } = session;
-  const highest = ask.token === undefined ? undefined : fence(session, ask.scope, ask.token, ask.retentionMs);
+  const { scope, key, hold, requestHash } = ask;
+  const highest = ask.token === undefined ? undefined : fence(session, scope, ask.token, ask.retentionMs);
   if (highest !== undefined) return { stale: highest };
-  const known = checkKey(session, ask);
+  const { known, own } = checkKey(session, ask);
+  // Its own hold, standing: the answer to an earlier sending was lost.
+  if (own && known === 'in-progress') return { new: hold };
   if (known !== 'absent') return known;
-  const nonce = randomBytes(12).toString('base64url');
+  // Its own hold, freed: this is the late arrival of a sending that was given up.
+  if (own) return 'in-progress';
   const until = now.latest + Math.ceil(ask.holdMs);
-  const { lastInsertRowid } = statement(HOLD).run(
-    ask.scope,
-    ask.key,
-    ask.requestHash,
-    Math.ceil(ask.retentionMs),
-    nonce,
-    until,
-    now.boot,
-  );
-  return { new: `${lastInsertRowid}.${nonce}` };
+  statement(HOLD).run(scope, key, requestHash, Math.ceil(ask.retentionMs), hold, until, now.boot);
+  return { new: hold };
 }
 
-/** Keeps the response of a key that has no row, in the transaction that also did the work. */
+/** Keeps the response of a key that is free, in the transaction that also did the work. */
 export function storeResponse(
   { now, statement }: Session,
-  ask: Omit<GuardAsk, 'holdMs'>,
+  ask: Omit<GuardAsk, 'hold' | 'holdMs'>,
   response: StoredResponse,
 ): void {
   const retentionMs = Math.ceil(ask.retentionMs);
@@ -131,19 +127,30 @@ export function storeResponse(
   );
 }
 
-export function extendHold({ now, statement }: Session, hold: HoldId, holdMs: number): boolean {
-  return (
-    statement(EXTEND).run(now.latest + Math.ceil(holdMs), ...parseHold(hold), now.boot, now.earliest).changes !== 0
-  );
+export function extendHold({ now, statement }: Session, { scope, key, hold }: GuardHold, holdMs: number): boolean {
+  const until = now.latest + Math.ceil(holdMs);
+  return statement(EXTEND).run(until, scope, key, hold, now.boot, now.earliest).changes !== 0;
 }
 
-/** Whoever bears the hold knows how it ended, even after the hold ran out: this resolves the doubt. */
-export function finishHold(session: Session, hold: HoldId, response: StoredResponse | 'free'): boolean {
-  const [id, nonce] = parseHold(hold);
-  if (endHold(session, id, nonce, response, nonce)) return true;
+/** Whoever bears the hold knows how it ended, even after the hold ran out: this settles the doubt. */
+export function finishHold(session: Session, hold: GuardHold, response: StoredResponse | 'free'): boolean {
+  const { row, state } = findKey(session, hold.scope, hold.key);
+  const own = row?.hold === hold.hold;
+  if (response === 'free') {
+    if (own && isDone(state)) return false;
+    // Also where it never came to be; but a key that another has is left alone.
+    if (own || state === 'absent') free(session, hold);
+    return true;
+  }
+  if (!own || state === 'absent') return false;
   // A bearer whose answer was lost says the same again.
-  const row = session.statement(FINISHED).get(id, nonce) as unknown as KeyRow | undefined;
-  return row !== undefined && row.status !== null && response !== 'free' && isSame(responseOf(row), response);
+  if (isDone(state)) return isSame(state.previous, response);
+  store(session, row.id, response);
+  return true;
+}
+
+function isDone(state: KeyState): state is { readonly previous: StoredResponse } {
+  return typeof state === 'object' && 'previous' in state;
 }
 
 function isSame(one: StoredResponse, other: StoredResponse): boolean {
@@ -159,31 +166,18 @@ export function lookAt(
   return highest === undefined ? findKey(session, ask.scope, ask.key).state : { stale: highest };
 }
 
-export function resolveDoubt(
-  session: Session,
-  ask: { readonly scope: string; readonly key: string },
-  response: StoredResponse | 'free',
-): boolean {
-  const { row, state } = findKey(session, ask.scope, ask.key);
-  if (state !== 'in-doubt' || !row || row.hold === null) return false;
-  // From here on its bearer is a stranger.
-  return endHold(session, row.id, row.hold, response, null);
+export function resolveDoubt(session: Session, hold: GuardHold, response: StoredResponse | 'free'): boolean {
+  const { row, state } = findKey(session, hold.scope, hold.key);
+  if (!row || typeof state === 'string' || !('inDoubt' in state) || state.inDoubt !== hold.hold) return false;
+  if (response === 'free') free(session, hold);
+  else store(session, row.id, response);
+  return true;
 }
 
-function endHold(
-  { now, statement }: Session,
-  id: number,
-  nonce: string,
-  response: StoredResponse | 'free',
-  bearer: string | null,
-): boolean {
-  if (response === 'free') return statement(FREE).run(id, nonce).changes !== 0;
-  const { status, headers, body } = response;
-  return statement(FINISH).run(bearer, status, JSON.stringify(headers), body, now.latest, id, nonce).changes !== 0;
+function free({ now, statement }: Session, { scope, key, hold }: GuardHold): void {
+  statement(FREED).run(scope, key, hold, now.latest + FREED_MS);
 }
 
-function parseHold(hold: HoldId): readonly [id: number, nonce: string] {
-  const at = hold.indexOf('.');
-  const id = hold.slice(0, at);
-  return /^\d+$/.test(id) ? [Number(id), hold.slice(at + 1)] : [-1, ''];
+function store({ now, statement }: Session, id: number, { status, headers, body }: StoredResponse): void {
+  statement(FINISH).run(status, JSON.stringify(headers), body, now.latest, id);
 }

@@ -31,7 +31,7 @@ export interface TransactionDatabase {
 }
 
 /** What `transact` asks: no hold is needed, since nothing can be seen half done. */
-export type TransactAsk = Omit<GuardAsk, 'holdMs'>;
+export type TransactAsk = Omit<GuardAsk, 'hold' | 'holdMs'>;
 
 /** What `transact` says: the response of this run, or why it did not run. */
 export type TransactVerdict = { readonly done: StoredResponse } | Exclude<GuardVerdict, { readonly new: HoldId }>;
@@ -85,7 +85,8 @@ export function sqliteGuard(options: SqliteGuardOptions): SqliteGuard {
       share.write((session) => extendHold(session, hold, holdMs), signal, { durable: false }),
     finish: (hold, response, signal) => share.write((session) => finishHold(session, hold, response), signal, DURABLE),
     look: (ask, signal) => share.write((session) => lookAt(session, ask), signal, DURABLE),
-    resolve: (ask, response, signal) => share.write((session) => resolveDoubt(session, ask, response), signal, DURABLE),
+    resolve: (hold, response, signal) =>
+      share.write((session) => resolveDoubt(session, hold, response), signal, DURABLE),
     async transact(ask, run, signal) {
       let over = false;
       const prepare = (sql: string): StatementSync => {
@@ -123,7 +124,7 @@ function transactOnce(session: Session, ask: TransactAsk, run: () => StoredRespo
   const { statement } = session;
   const highest = ask.token === undefined ? undefined : fence(session, ask.scope, ask.token, ask.retentionMs);
   if (highest !== undefined) return { verdict: { stale: highest } };
-  const known = checkKey(session, ask);
+  const { known } = checkKey(session, ask);
   if (known !== 'absent') return { verdict: known };
   // The token stays raised whatever becomes of the rest: an older owner's call may be on its way.
   statement('SAVEPOINT effect').run();

@@ -29,8 +29,8 @@ describe.each([{ bootIds: true }, { bootIds: false }])('with boot ids: $bootIds'
     await broker.send([message('held')], never());
     const [held] = await broker.receive({ ...receive, leaseMs: 86_400_000 }, never());
     const put = await ledger.put(claimed('task'), { ms: 86_400_000 }, { version: 0 }, never());
-    const ask = { scope: 's', key: 'k', requestHash: 'h', holdMs: 86_400_000, retentionMs: 1_000_000_000 };
-    const begun = await guard.begin(ask, never());
+    const ask = { scope: 's', key: 'k', hold: 'n', requestHash: 'h', holdMs: 86_400_000, retentionMs: 1_000_000_000 };
+    await guard.begin(ask, never());
     await one.clock.advance(5_000);
     await Promise.all([ledger.close(), broker.close(), guard.close()]);
 
@@ -56,8 +56,8 @@ describe.each([{ bootIds: true }, { bootIds: false }])('with boot ids: $bootIds'
       never(),
     );
     expect(takeover.ok).toBe(true);
-    expect(await guard2.begin(ask, never())).toBe('in-doubt');
-    expect(await guard2.extend((begun as { new: string }).new, 1_000, never())).toBe(false);
+    expect(await guard2.begin(ask, never())).toEqual({ inDoubt: 'n' });
+    expect(await guard2.extend(ask, 1_000, never())).toBe(false);
     const [again] = await broker2.receive(receive, never());
     expect(again?.messageId).toBe(held?.messageId);
     expect(await broker2.complete([held?.handle ?? ''], never())).toEqual(['gone']);

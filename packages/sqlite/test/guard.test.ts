@@ -73,11 +73,45 @@ test('the verdicts are those of begin', async () => {
   const run = (): StoredResponse => expect.unreachable('a refused request was run');
   expect(await guard.transact(ask('k', { requestHash: 'other' }), run, never())).toBe('key-reused');
   expect(await guard.transact(ask('new', { token: 4 }), run, never())).toEqual({ stale: 5 });
-  const begun = await guard.begin({ ...ask('held'), holdMs: 1_000 }, never());
-  expect(begun).toHaveProperty('new');
+  expect(await guard.begin({ ...ask('held'), hold: 'h', holdMs: 1_000 }, never())).toEqual({ new: 'h' });
   expect(await guard.transact(ask('held'), run, never())).toBe('in-progress');
   await one.clock.advance(1_001);
-  expect(await guard.transact(ask('held'), run, never())).toBe('in-doubt');
+  expect(await guard.transact(ask('held'), run, never())).toEqual({ inDoubt: 'h' });
+});
+
+test('I4: a commit whose answer is lost did happen: the retry gets its response and does nothing', async () => {
+  const stop = new AbortController();
+  const lost = guard.transact(
+    ask('k'),
+    (db) => {
+      // Nobody waits any more when the commit is done.
+      stop.abort(new Error('cut off'));
+      return insert('a')(db);
+    },
+    stop.signal,
+  );
+  await lost.catch(() => undefined);
+  expect(await guard.transact(ask('k'), insert('b'), never())).toEqual({ previous: response() });
+  expect(tickets()).toEqual(['a']);
+});
+
+test('a key that was freed takes an effect, and its freed hold stays freed when that effect is undone', async () => {
+  const held = { ...ask('k'), hold: 'h', holdMs: 1_000 };
+  await guard.begin(held, never());
+  await guard.finish(held, 'free', never());
+  expect(await guard.transact(ask('k'), insert('a', 503), never())).toEqual({ done: response(503) });
+  expect(await guard.begin(held, never())).toBe('in-progress');
+  expect(await guard.transact(ask('k'), insert('a'), never())).toEqual({ done: response() });
+  expect(await guard.begin(held, never())).toEqual({ previous: response() });
+});
+
+test('a freed hold is remembered for ten minutes, and then its row goes', async () => {
+  const held = { ...ask('k'), hold: 'h', holdMs: 1_000 };
+  await guard.finish(held, 'free', never());
+  await one.clock.advance(599_000);
+  expect(await guard.begin(held, never())).toBe('in-progress');
+  await one.clock.advance(60_000);
+  expect(await guard.begin(held, never())).toEqual({ new: 'h' });
 });
 
 test('what throws is undone, frees the key and disturbs no neighbour, while the raised token stays', async () => {
@@ -147,7 +181,8 @@ test('the function cannot end the transaction it is in, nor go on after it', asy
 test('responses are thrown away after their retention, their scope with the last of them; a key in doubt is kept for good', async () => {
   const day = 86_400_000;
   await guard.transact(ask('done', { scope: 'done', retentionMs: 1_000 }), insert('a'), never());
-  await guard.begin({ ...ask('lost', { scope: 'lost', retentionMs: 1_000 }), holdMs: 1_000 }, never());
+  await guard.begin({ ...ask('lost', { scope: 'lost', retentionMs: 1_000 }), hold: 'h', holdMs: 1_000 }, never());
+  await guard.finish({ scope: 'freed', key: 'freed', hold: 'f' }, 'free', never());
   await guard.close();
   for (let days = 0; days < 40; days++) {
     await one.clock.advance(day);
@@ -165,5 +200,5 @@ test('responses are thrown away after their retention, their scope with the last
   ]);
   db.close();
   guard = sqliteGuard(one.process());
-  expect(await guard.look({ scope: 'lost', token: 5, key: 'lost' }, never())).toBe('in-doubt');
+  expect(await guard.look({ scope: 'lost', token: 5, key: 'lost' }, never())).toEqual({ inDoubt: 'h' });
 });

@@ -28,6 +28,7 @@ export class Receiver {
   /** How long a request is on its way before it arrives. */
   latencyMs = 0;
   readonly #clock: VirtualClock;
+  #holds = 0;
   readonly #never = new AbortController().signal;
 
   constructor(clock: VirtualClock) {
@@ -73,6 +74,7 @@ export class Receiver {
       const verdict = await this.guard.look({ scope: ask.scope, token: ask.fence, key: ask.key }, this.#never);
       if (typeof verdict === 'string') return json({ state: verdict });
       if ('stale' in verdict) return json({ state: 'stale', highest: verdict.stale });
+      if ('inDoubt' in verdict) return json({ state: 'in-doubt' });
       const { status, headers, body } = verdict.previous;
       return json({ state: 'done', response: { status, headers, body: new TextDecoder().decode(body), bodyEncoding: 'utf8' } });
     });
@@ -83,6 +85,7 @@ export class Receiver {
       scope: call.scope,
       token: call.fence,
       key: call.idempotencyKey,
+      hold: `hold-${++this.#holds}`,
       requestHash: hashJson('the same'),
       holdMs: 10_000,
       retentionMs: 86_400_000,
@@ -90,10 +93,11 @@ export class Receiver {
     const verdict = await this.guard.begin(ask, this.#never);
     if (typeof verdict === 'string') return this.#refuse(verdict);
     if ('stale' in verdict) return this.#refuse(`stale, ${call.fence} < ${verdict.stale}`);
+    if ('inDoubt' in verdict) return this.#refuse('in-doubt');
     if ('previous' in verdict) return JSON.parse(new TextDecoder().decode(verdict.previous.body)) as Made;
     const made = this.#add(call);
     const body = new TextEncoder().encode(JSON.stringify(made));
-    await this.guard.finish(verdict.new, { status: 201, headers: {}, body }, this.#never);
+    await this.guard.finish(ask, { status: 201, headers: {}, body }, this.#never);
     return made;
   }
 

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { GuardStore, HoldId, LookVerdict, StoredResponse } from '../driver.ts';
+import type { GuardHold, GuardStore, HoldId, LookVerdict, StoredResponse } from '../driver.ts';
 import type { Clock } from '../clock.ts';
 import { badOption } from '../errors.ts';
 import { checkCall } from './memory-errors.ts';
@@ -35,13 +35,21 @@ export interface MemoryGuard extends GuardStore {
   readonly state: MemoryGuardState;
 }
 
+/** How long a freed hold is remembered: a `begin` that was given up has that long to arrive. */
+const FREED_MS = 600_000;
+
 interface Entry {
   readonly key: string;
   readonly requestHash: string;
   readonly retentionMs: number;
   readonly hold: HoldId;
   heldUntil: number;
-  finished?: { readonly response: StoredResponse; readonly keptUntil: number };
+  finished?: Finished;
+}
+
+interface Finished {
+  readonly response: StoredResponse;
+  readonly keptUntil: number;
 }
 
 interface Scope {
@@ -52,9 +60,9 @@ interface Scope {
 
 class GuardState implements MemoryGuardState {
   readonly scopes = new Map<string, Scope>();
-  readonly holds = new Map<HoldId, { readonly scope: Scope; readonly entry: Entry }>();
+  /** Freed holds and until when they are remembered, oldest first. */
+  readonly freed = new Map<HoldId, number>();
   readonly clock: (clock: Clock | undefined) => MemoryClock = memoryClock();
-  #sequence = 0;
 
   get keys(): readonly MemoryGuardKey[] {
     const now = this.clock(undefined).now();
@@ -79,28 +87,29 @@ class GuardState implements MemoryGuardState {
   }
 
   /** What is known of a key; a response past its retention is not. */
-  entry(scope: Scope | undefined, key: string, now: number): Entry | undefined {
-    const entry = scope?.keys.get(key);
-    if (!scope || !entry || !isForgotten(entry, now)) return entry;
-    this.free(scope, entry);
+  entry(scope: string, key: string, now: number): Entry | undefined {
+    const keys = this.scopes.get(scope)?.keys;
+    const entry = keys?.get(key);
+    if (!entry || !isForgotten(entry, now)) return entry;
+    keys?.delete(key);
     return undefined;
   }
 
-  hold(scope: Scope, key: string, requestHash: string, heldUntil: number, retentionMs: number): HoldId {
-    const entry: Entry = { key, requestHash, retentionMs, hold: `hold-${++this.#sequence}`, heldUntil };
-    scope.keys.set(key, entry);
-    this.holds.set(entry.hold, { scope, entry });
-    return entry.hold;
+  /** The entry of a hold, however it ended; undefined once another has the key or nobody. */
+  held({ scope, key, hold }: GuardHold, now: number): Entry | undefined {
+    const entry = this.entry(scope, key, now);
+    return entry?.hold === hold ? entry : undefined;
   }
 
-  free(scope: Scope, entry: Entry): void {
-    scope.keys.delete(entry.key);
-    this.holds.delete(entry.hold);
-  }
-
-  end(scope: Scope, entry: Entry, response: StoredResponse | 'free', now: number): void {
-    if (response === 'free') this.free(scope, entry);
-    else entry.finished = { response: copy(response), keptUntil: now + entry.retentionMs };
+  free({ scope, key, hold }: GuardHold, now: number): void {
+    const keys = this.scopes.get(scope)?.keys;
+    if (keys?.get(key)?.hold === hold) keys.delete(key);
+    for (const [old, until] of this.freed) {
+      if (until > now) break;
+      this.freed.delete(old);
+    }
+    this.freed.delete(hold);
+    this.freed.set(hold, now + FREED_MS);
   }
 }
 
@@ -132,41 +141,52 @@ export function memoryGuard(options: MemoryGuardOptions = {}): MemoryGuard {
       const scope = state.scope(ask.scope);
       const stale = fence(scope, ask.token);
       if (stale) return stale;
-      const entry = state.entry(scope, ask.key, now);
-      if (!entry) return { new: state.hold(scope, ask.key, ask.requestHash, now + ask.holdMs, ask.retentionMs) };
-      return entry.requestHash === ask.requestHash ? known(entry, now) : 'key-reused';
+      const { key, hold, requestHash, retentionMs } = ask;
+      const entry = state.entry(ask.scope, key, now);
+      if (entry) {
+        if (entry.requestHash !== requestHash) return 'key-reused';
+        const found = known(entry, now);
+        // Its own hold: the answer to an earlier sending was lost.
+        return found === 'in-progress' && entry.hold === hold ? { new: hold } : found;
+      }
+      if ((state.freed.get(hold) ?? 0) > now) return 'in-progress';
+      scope.keys.set(key, { key, requestHash, retentionMs, hold, heldUntil: now + ask.holdMs });
+      return { new: hold };
     },
     async extend(hold, holdMs, signal) {
       const now = start(signal);
-      const found = state.holds.get(hold);
-      if (!found || found.entry.finished || found.entry.heldUntil <= now) return false;
-      found.entry.heldUntil = now + holdMs;
+      const entry = state.held(hold, now);
+      if (!entry || entry.finished || entry.heldUntil <= now) return false;
+      entry.heldUntil = now + holdMs;
       return true;
     },
     async finish(hold, response, signal) {
       const now = start(signal);
-      const found = state.holds.get(hold);
-      if (!found) return false;
-      const { scope, entry } = found;
+      const entry = state.held(hold, now);
+      if (response === 'free') {
+        if (entry?.finished) return false;
+        state.free(hold, now);
+        return true;
+      }
+      if (!entry) return false;
       // A bearer whose answer was lost says the same again.
-      if (entry.finished) return response !== 'free' && isSame(entry.finished.response, response);
-      state.end(scope, entry, response, now);
+      if (entry.finished) return isSame(entry.finished.response, response);
+      entry.finished = stored(entry, response, now);
       return true;
     },
     async look(ask, signal) {
       const now = start(signal);
-      const scope = state.scope(ask.scope);
-      const stale = fence(scope, ask.token);
+      const stale = fence(state.scope(ask.scope), ask.token);
       if (stale) return stale;
-      const entry = state.entry(scope, ask.key, now);
+      const entry = state.entry(ask.scope, ask.key, now);
       return entry ? known(entry, now) : 'absent';
     },
-    async resolve(ask, response, signal) {
+    async resolve(hold, response, signal) {
       const now = start(signal);
-      const scope = state.scopes.get(ask.scope);
-      const entry = state.entry(scope, ask.key, now);
-      if (!scope || !entry || known(entry, now) !== 'in-doubt') return false;
-      state.end(scope, entry, response, now);
+      const entry = state.held(hold, now);
+      if (!entry || entry.finished || entry.heldUntil > now) return false;
+      if (response === 'free') state.free(hold, now);
+      else entry.finished = stored(entry, response, now);
       return true;
     },
     async close() {
@@ -185,7 +205,11 @@ function fence(scope: Scope, token: number | undefined): { readonly stale: numbe
 
 function known(entry: Entry, now: number): Exclude<LookVerdict, 'absent' | { readonly stale: number }> {
   if (entry.finished) return { previous: copy(entry.finished.response) };
-  return entry.heldUntil > now ? 'in-progress' : 'in-doubt';
+  return entry.heldUntil > now ? 'in-progress' : { inDoubt: entry.hold };
+}
+
+function stored(entry: Entry, response: StoredResponse, now: number): Finished {
+  return { response: copy(response), keptUntil: now + entry.retentionMs };
 }
 
 function isForgotten(entry: Entry, now: number): boolean {

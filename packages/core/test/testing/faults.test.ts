@@ -191,12 +191,12 @@ describe('the plan', () => {
     const clock = virtualClock();
     const plan = faultPlan<GuardStore>();
     const guard = faultyGuard(memoryGuard({ clock }), plan, clock);
-    const ask = { scope: 's', key: 'k', requestHash: 'h', holdMs: 1_000, retentionMs: 1_000 };
+    const ask = { scope: 's', key: 'k', hold: 'h1', requestHash: 'h', holdMs: 1_000, retentionMs: 1_000 };
     plan.on('begin', applyLater(50), { nth: 1 });
     await expect(guard.begin(ask, never)).rejects.toThrow('timed out on its way');
     await clock.advance(100);
-    expect(await guard.begin(ask, never)).toBe('in-progress');
-    await guard.extend('nobody', 5, never);
+    expect(await guard.begin({ ...ask, hold: 'h2' }, never)).toBe('in-progress');
+    await guard.extend({ ...ask, hold: 'nobody' }, 5, never);
     expect(plan.calls).toMatchObject([
       {
         method: 'begin',
@@ -207,7 +207,7 @@ describe('the plan', () => {
         late: { value: {} },
       },
       { method: 'begin', at: 1_100, faulty: false, ended: { value: 'in-progress' } },
-      { method: 'extend', args: ['nobody', 5], faulty: false, ended: { value: false } },
+      { method: 'extend', args: [{ hold: 'nobody' }, 5], faulty: false, ended: { value: false } },
     ]);
     expect(plan.callsOf('begin')).toHaveLength(2);
   });
