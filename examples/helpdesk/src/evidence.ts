@@ -56,13 +56,19 @@ export class Gathering {
 
   /** The ledger and the queue as they are now. */
   polled(records: readonly TaskRecord[], depth: QueueDepth, deadLetters: readonly SqliteDeadLetter[]): void {
-    this.records = new Map(records.map((record) => [record.taskId, record]));
+    const latest = new Map<string, TaskRecord>();
+    for (const record of records) {
+      // A list is no snapshot: a task that changes its state meanwhile may be in it twice.
+      if (record.version >= (latest.get(record.taskId)?.version ?? 0)) latest.set(record.taskId, record);
+    }
+    for (const { taskId, fencingToken, version } of latest.values()) {
+      const seen = this.tokenHistory.get(taskId) ?? [];
+      const isNews = version > (this.records.get(taskId)?.version ?? 0);
+      if (isNews && seen.at(-1) !== fencingToken) this.tokenHistory.set(taskId, [...seen, fencingToken]);
+    }
+    this.records = latest;
     this.depth = depth;
     this.deadLetters = deadLetters;
-    for (const { taskId, fencingToken } of records) {
-      const seen = this.tokenHistory.get(taskId) ?? [];
-      if (seen.at(-1) !== fencingToken) this.tokenHistory.set(taskId, [...seen, fencingToken]);
-    }
     this.changed();
   }
 
