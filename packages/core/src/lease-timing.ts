@@ -57,7 +57,7 @@ export function leaseTiming(option: LeaseOption = DEFAULT_LEASE_MS, field = 'lea
     throw refused(
       field,
       `${field}: the margin J = ${marginMs} ms has to exceed the clock error and batching delay of ${bounds.uncertaintyMs} ms. ` +
-        `Lengthen the lease to at least ${formatDuration(Math.ceil((bounds.uncertaintyMs + 1) * 4.5))} or set a longer margin.`,
+        `Lengthen the lease to at least ${formatDuration(Math.ceil((bounds.uncertaintyMs + 1) * 0.0045) * 1_000)} or set a longer margin.`,
     );
   }
   return { leaseMs, heartbeatMs, marginMs, tolerate };
