@@ -74,6 +74,7 @@ const scripts: readonly (readonly (TaskEvent | number)[])[] = [
     5,
     claim({ ...second, carriedToken: 2, deadlineMs: 1 }),
   ],
+  [claim(), release(), claim(), deadLetter({ token: 2 }), { type: 'reopen', opId: 'reopen' }],
   [...cancelling, cancel()],
   [...cancelling, delayed, claim(second)],
   [...failing, sweep()],
@@ -116,15 +117,16 @@ export function* scripted(): Generator<Transition> {
   for (const script of scripts) {
     const register = taskRegister();
     let ms = 0;
-    for (const step of script) {
-      ms += typeof step === 'number' ? step : 0;
+    for (const [index, step] of script.entries()) {
+      ms += typeof step === 'number' ? step : 1;
       if (typeof step === 'number') continue;
       const now = at(ms);
       const before = register.record;
-      const decision = decide(before, step, now);
-      if (isRefusal(decision)) throw new Error(`${step.type}: ${decision.message}`);
+      const event = { ...step, opId: `op-${index}` };
+      const decision = decide(before, event, now);
+      if (isRefusal(decision)) throw new Error(`${event.type}: ${decision.message}`);
       const after = register.put(decision, now).record as TaskRecord;
-      yield { before, after, event: step, decision, now };
+      yield { before, after, event, decision, now };
     }
   }
 }
