@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
-import type { LedgerQuery, StoreTime, TaskRecord, TaskState } from '@leasehold/core';
+import type { LedgerQuery, Stage, StoreTime, TaskRecord, TaskState } from '@leasehold/core';
 import { EXIT } from './failure.ts';
 import { withLedger } from './open-ledger.ts';
 import { plainTable } from './plain-table.ts';
@@ -11,6 +11,8 @@ interface ListOptions {
   readonly type?: readonly string[];
   readonly run?: string;
   readonly lapsed?: boolean;
+  readonly stage?: readonly Stage[];
+  readonly error?: string;
   readonly limit: number;
   readonly json?: boolean;
 }
@@ -25,6 +27,19 @@ export function stateOption(): Option {
       const state = STATES.find((one) => one === value.replaceAll('-', '_'));
       if (!state) throw new InvalidArgumentError(`Write one of ${STATES.join(', ')}.`);
       return [...(before ?? []), state];
+    },
+  );
+}
+
+const STAGES: readonly Stage[] = ['preflight', 'external_call', 'commit', 'verify', 'settled'];
+
+/** `--stage`, which takes stages with dashes too. */
+export function stageOption(): Option {
+  return new Option('--stage <stage...>', `only tasks in these stages: ${STAGES.join(', ')}`).argParser(
+    (value: string, before: readonly Stage[] | undefined) => {
+      const stage = STAGES.find((one) => one === value.replaceAll('-', '_'));
+      if (!stage) throw new InvalidArgumentError(`Write one of ${STAGES.join(', ')}.`);
+      return [...(before ?? []), stage];
     },
   );
 }
@@ -47,6 +62,8 @@ export async function listCommand(options: ListOptions): Promise<number> {
     ...(options.type && { taskTypes: options.type }),
     ...(options.run !== undefined && { agentRunId: options.run }),
     ...(options.lapsed && { lapsed: true }),
+    ...(options.stage && { stages: options.stage }),
+    ...(options.error !== undefined && { errorClass: options.error }),
   };
   const { records, now, cursor } = await withLedger(options.db, ({ client }) => client.list(query));
   const rows = records.map((record) => summary(record, now));

@@ -10,6 +10,7 @@ const DEFAULT_FILE = './.leasehold/demo.sqlite';
 export interface OpenLedger {
   readonly ledger: SqliteLedger;
   readonly client: TaskClient;
+  readonly file: string;
 }
 
 /** Opens the database of `--db`, `LEASEHOLD_DB` or the last demo for the time of `work`. It is never made: a wrong path is an error. */
@@ -17,9 +18,10 @@ export async function withLedger<Result>(
   db: string | undefined,
   work: (open: OpenLedger) => Promise<Result>,
 ): Promise<Result> {
-  const ledger = sqliteLedger({ file: databaseFile(db) });
+  const file = databaseFile(db);
+  const ledger = sqliteLedger({ file });
   try {
-    return await work({ ledger, client: createTaskClient({ ledger }) });
+    return await work({ ledger, client: createTaskClient({ ledger }), file });
   } finally {
     await ledger.close();
   }

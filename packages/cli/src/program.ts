@@ -2,10 +2,14 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { isLeaseholdError } from '@leasehold/core';
 import { cancelCommand } from './cancel-command.ts';
+import { contractCommand } from './contract/contract-command.ts';
 import { demoCommand } from './demo-command.ts';
 import { CliFailure, EXIT } from './failure.ts';
 import { inspectCommand } from './inspect-command.ts';
-import { listCommand, stateOption, limitOption } from './list-command.ts';
+import { limitOption, listCommand, stageOption, stateOption } from './list-command.ts';
+import { answerCommand } from './operator/answer-command.ts';
+import { redriveCommand, sweepCommand } from './operator/sweep-command.ts';
+import { watchCommand } from './operator/watch-command.ts';
 import { plain } from './wording.ts';
 
 const EXIT_CODES = `
@@ -39,6 +43,7 @@ function commands(exit: (code: number) => void): Command {
     new Option('--db <file>', 'the SQLite file (default: ./.leasehold/demo.sqlite, if it is there)').env(
       'LEASEHOLD_DB',
     );
+  const queue = (): Option => new Option('--queue <name>', 'the queue in that file').default('default');
   const json = (what: string): Option => new Option('--json', what);
 
   program
@@ -55,6 +60,8 @@ function commands(exit: (code: number) => void): Command {
     .addOption(stateOption())
     .option('--type <type...>', 'only tasks of these types')
     .option('--run <id>', 'only tasks of this agent run')
+    .addOption(stageOption())
+    .option('--error <class>', 'only tasks whose last error is of this class')
     .addOption(new Option('--lapsed', 'only running tasks whose lease is over').conflicts('state'))
     .addOption(limitOption())
     .addOption(json('print an array, without content'))
@@ -81,6 +88,66 @@ function commands(exit: (code: number) => void): Command {
     .action(async (task: string | undefined, options: Parameters<typeof cancelCommand>[1]) =>
       exit(await cancelCommand(task, options)),
     );
+
+  for (const [name, approve] of [
+    ['approve', true],
+    ['reject', false],
+  ] as const) {
+    program
+      .command(name)
+      .description(
+        approve
+          ? 'Answers yes for a task that waits for a person: it runs again.'
+          : 'Answers no: the task is dead-lettered as rejected.',
+      )
+      .argument('<task>', 'the id, or the beginning of it')
+      .addOption(database())
+      .addOption(queue())
+      .option('--reason <text>', 'what to tell the task')
+      .addOption(json('print the outcome'))
+      .action(async (task: string, options: Parameters<typeof answerCommand>[2]) =>
+        exit(await answerCommand(approve, task, options)),
+      );
+  }
+
+  program
+    .command('watch')
+    .description('Follows one task until it has ended; 0 when it settled, 1 when it ended otherwise.')
+    .argument('<task>', 'the id, or the beginning of it')
+    .addOption(database())
+    .addOption(json('print one line of JSON a change'))
+    .action(async (task: string, options: Parameters<typeof watchCommand>[1]) =>
+      exit(await watchCommand(task, options)),
+    );
+
+  program
+    .command('sweep')
+    .description('Reports lapsed tasks and dead letters, and closes tasks whose message will not come back.')
+    .addOption(database())
+    .addOption(queue())
+    .option('--dry-run', 'change nothing')
+    .addOption(json('print the report'))
+    .action(async (options: Parameters<typeof sweepCommand>[0]) => exit(await sweepCommand(options)));
+
+  program
+    .command('redrive')
+    .description('Lets dead-lettered tasks run again: reopens them, then moves their messages back.')
+    .argument('[task]', 'the id, or the beginning of it; or the id of a message that is no task')
+    .addOption(database())
+    .addOption(queue())
+    .option('--all', 'every dead letter of the queue')
+    .addOption(json('print the report'))
+    .action(async (task: string | undefined, options: Parameters<typeof redriveCommand>[1]) =>
+      exit(await redriveCommand(task, options)),
+    );
+
+  program
+    .command('contract')
+    .description('Runs the conformance cases against a driver of yours, or against broken drivers to test the cases.')
+    .option('--driver <file>', 'a module that exports harnesses: see the README of @leasehold/contract')
+    .option('--mutants', 'test the suite itself: every broken driver has to be caught by the case that names its fault')
+    .addOption(json('print one line of JSON'))
+    .action(async (options: Parameters<typeof contractCommand>[0]) => exit(await contractCommand(options)));
 
   for (const command of program.commands) command.addHelpText('after', EXIT_CODES);
   return program;
