@@ -42,6 +42,7 @@ export interface SqliteBrokerOptions extends SqliteFileOptions {
 
 /** A broker driver on SQLite, with what operators need beside it. */
 export interface SqliteBroker extends BrokerDriver<string> {
+  /** Opens the file, or makes it, and reports what is wrong with it. Every other call does so too. */
   open(signal: AbortSignal): Promise<void>;
   /** Dead letters, oldest first, at most `limit` (default 100) at a time. */
   deadLetters(
@@ -73,7 +74,11 @@ const DURABLE = { durable: true };
  * opened; a locked file is waited for until the call's signal aborts.
  *
  * @example
+ * ```ts
+ * import { sqliteBroker } from '@leasehold/sqlite';
+ *
  * const broker = sqliteBroker({ file: './leasehold.db', queue: 'tickets' });
+ * ```
  */
 export function sqliteBroker(options: SqliteBrokerOptions): SqliteBroker {
   const settings = queueSettings(options);

@@ -46,10 +46,21 @@ export interface SqliteGuard extends GuardStore {
    * A response of 5xx or 429 says that it did not work: its writes are undone too and it is given back without being kept.
    *
    * @example
-   * const verdict = await store.transact({ scope, token, key, requestHash, retentionMs }, (db) => {
-   *   db.prepare('INSERT INTO tickets (id, title) VALUES (?, ?)').run(key, title);
-   *   return { status: 201, headers: {}, body: new TextEncoder().encode(key) };
-   * }, signal);
+   * ```ts
+   * import { sqliteGuard, type TransactAsk } from '@leasehold/sqlite';
+   *
+   * const store = sqliteGuard({ file: './leasehold.db' });
+   *
+   * export const openTicket = (ask: TransactAsk, title: string, signal: AbortSignal) =>
+   *   store.transact(
+   *     ask,
+   *     (db) => {
+   *       db.prepare('INSERT INTO tickets (id, title) VALUES (?, ?)').run(ask.key, title);
+   *       return { status: 201, headers: {}, body: new TextEncoder().encode(ask.key) };
+   *     },
+   *     signal,
+   *   );
+   * ```
    */
   transact(
     ask: TransactAsk,
@@ -72,7 +83,11 @@ const CONTROLS =
  * opened; a locked file is waited for until the call's signal aborts.
  *
  * @example
+ * ```ts
+ * import { sqliteGuard } from '@leasehold/sqlite';
+ *
  * const store = sqliteGuard({ file: './leasehold.db' });
+ * ```
  */
 export function sqliteGuard(options: SqliteGuardOptions): SqliteGuard {
   const share = new FileShare('guard store', fileSettings(options));

@@ -20,6 +20,7 @@ export type SqliteLedgerOptions = SqliteFileOptions;
 
 /** A ledger driver on SQLite, with what operators need beside it. */
 export interface SqliteLedger extends LedgerDriver {
+  /** Opens the file, or makes it, and reports what is wrong with it. Every other call does so too. */
   open(signal: AbortSignal): Promise<void>;
   /** Every stored record that cannot be read, which `list` leaves out and `get` reports as `record-corrupt`. Reads the whole table, in steps. */
   corrupt(signal?: AbortSignal): Promise<readonly CorruptRecord[]>;
@@ -48,7 +49,11 @@ const GET = `SELECT ${RECORD_COLUMNS} FROM leasehold_task WHERE task_id = ?`;
  * `record-corrupt`, `record-too-large`, or `bad-request` for a record no reader could use; a locked file is waited for until the call's signal aborts.
  *
  * @example
+ * ```ts
+ * import { sqliteLedger } from '@leasehold/sqlite';
+ *
  * const ledger = sqliteLedger({ file: './leasehold.db' });
+ * ```
  */
 export function sqliteLedger(options: SqliteLedgerOptions): SqliteLedger {
   const share = new FileShare('ledger', fileSettings(options));

@@ -23,9 +23,11 @@ export function startChild(script: URL, ...args: readonly string[]): Child {
   // Compiled once for all of them; a process writes the cache when it ends by itself.
   const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'leasehold-test-compile-cache') };
   const child = spawn(process.execPath, [...options, fileURLToPath(script), ...args], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['pipe', 'pipe', 'inherit'],
     env,
   });
+  // It may be gone already when its input is closed.
+  child.stdin.on('error', () => undefined);
   const lines = new Set<string>();
   const waiting = new Map<string, () => void>();
   createInterface({ input: child.stdout }).on('line', (line) => {

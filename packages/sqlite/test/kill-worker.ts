@@ -9,6 +9,8 @@ const [file, leaseText] = process.argv.slice(2);
 // Without a file it has only been compiled.
 if (!file) process.exit(0);
 const leaseMs = Number(leaseText);
+// Whoever started us is gone, perhaps killed itself.
+process.stdin.on('end', () => process.exit(0)).resume();
 const broker = sqliteBroker({ file });
 const ledger = sqliteLedger({ file });
 const guard = sqliteGuard({ file });
@@ -42,7 +44,7 @@ async function run(delivery: Delivery<string>): Promise<void> {
   if (!mine) return;
   await gap();
   const { fencingToken: token } = mine;
-  const ask = { scope: taskId, token, key: 'effect', requestHash: 'same', retentionMs: 60_000 };
+  const ask = { scope: taskId, token, key: 'effect', requestHash: 'same', retentionMs: 86_400_000 };
   const verdict = await guard.transact(
     ask,
     (db) => {
