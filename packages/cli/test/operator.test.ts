@@ -1,0 +1,197 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeEach, expect, test } from 'vitest';
+import { createLeaseBroker, leaseTiming, type AdoptOptions, type Lease } from '@leasehold/core';
+import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
+import { run, type Ended } from './command-line.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'leasehold-operator-'));
+let db: string;
+
+beforeEach(() => {
+  db = join(mkdtempSync(join(folder, 'db-')), 'tasks.sqlite');
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const leasehold = (...args: string[]): Promise<Ended> => run([...args, '--db', db], { cwd: folder });
+
+/** Works on the database as workers would, then lets go of it. */
+async function workers(
+  work: (parts: {
+    claim(taskId: string): Promise<Lease>;
+    next(): ReturnType<typeof acquire>;
+    broker: ReturnType<typeof createLeaseBroker>;
+  }) => Promise<void>,
+): Promise<void> {
+  const broker = createLeaseBroker({
+    driver: sqliteBroker({ file: db, maxDeliveries: 1 }),
+    ledger: sqliteLedger({ file: db }),
+  });
+  try {
+    await work({
+      broker,
+      next: () => acquire(broker),
+      async claim(taskId) {
+        await broker.enqueue([{ type: 'charge', input: { amount: 7 }, taskId }]);
+        const got = await acquire(broker);
+        if (got?.kind !== 'lease') throw new Error(`no lease but ${got?.kind}`);
+        return got;
+      },
+    });
+  } finally {
+    await broker.close();
+  }
+}
+
+async function acquire(broker: ReturnType<typeof createLeaseBroker>) {
+  const policy: AdoptOptions['policy'] = () => ({
+    timing: leaseTiming('10m'),
+    attempts: 5,
+    retentionMs: broker.retentionMs,
+  });
+  const [got] = await broker.acquire({ owner: 'desk/1#a', policy, max: 1, leaseMs: 600_000, waitMs: 1_000 });
+  return got;
+}
+
+const json = <Value>(ended: Ended): Value => JSON.parse(ended.stdout) as Value;
+
+test('approve sends the parked message again, once; the next owner sees the answer', async () => {
+  await workers(async ({ claim, broker }) => void (await broker.askHuman(await claim('t-1'), 'Charge 700 EUR?')));
+  const yes = await leasehold('approve', 't-1', '--reason', 'checked', '--json');
+  expect(yes.code).toBe(0);
+  expect(json(yes)).toMatchObject({
+    taskId: 't-1',
+    question: 'Charge 700 EUR?',
+    approve: true,
+    done: true,
+    sent: true,
+  });
+  await workers(async ({ next }) => {
+    expect(await next()).toMatchObject({ kind: 'lease', record: { human: [{ approved: true, reason: 'checked' }] } });
+  });
+  const again = await leasehold('approve', 't-1');
+  expect(again.code).toBe(1);
+  expect(again.stderr).toContain('not waiting for a person');
+});
+
+test('reject dead-letters the task, and says so', async () => {
+  await workers(async ({ claim, broker }) => void (await broker.askHuman(await claim('t-1'), 'Charge 700 EUR?')));
+  const no = await leasehold('reject', 't-1');
+  expect(no).toMatchObject({ code: 0 });
+  expect(no.stdout).toContain('asked: Charge 700 EUR?');
+  const [listed] = json<{ state: string }[]>(await leasehold('list', '--error', 'rejected', '--json'));
+  expect(listed).toMatchObject({ taskId: 't-1', state: 'dead_lettered' });
+});
+
+test('redrive reopens first and moves the message back; a sweep counts what is left', async () => {
+  await workers(async ({ claim, broker }) => {
+    await broker.deadLetter(await claim('t-1'), { errorClass: 'permanent', code: 'x', message: 'no' });
+    await broker.deadLetter(await claim('t-2'), { errorClass: 'permanent', code: 'x', message: 'no' });
+  });
+  expect(json(await leasehold('sweep', '--json'))).toMatchObject({ deadLetters: 2, unrecorded: 0, closed: [] });
+  const moved = await leasehold('redrive', 't-1', '--json');
+  expect(moved.code).toBe(0);
+  expect(json(moved)).toEqual({ reopened: ['t-1'], moved: 1 });
+  await workers(async ({ next }) => expect(await next()).toMatchObject({ kind: 'lease', taskId: 't-1', token: 2 }));
+  const none = await leasehold('redrive', 't-1');
+  expect(none).toMatchObject({ code: 1 });
+  expect(none.stderr).toContain('no message');
+  expect((await leasehold('redrive')).code).toBe(2);
+  expect(json(await leasehold('redrive', '--all', '--json'))).toMatchObject({ moved: 1 });
+});
+
+test('sweep names what is live although its message was dead-lettered, and closes nothing of it', async () => {
+  await workers(async ({ claim, broker, next }) => {
+    const lease = await claim('t-1');
+    await broker.handBack(lease.held, 0);
+    // One delivery is all this queue gives: the broker moves the message by itself.
+    expect(await next()).toBeUndefined();
+  });
+  const swept = await leasehold('sweep');
+  expect(swept).toMatchObject({ code: 0 });
+  expect(swept.stdout).toContain('still being worked on');
+  expect(json(await leasehold('sweep', '--dry-run', '--json'))).toMatchObject({
+    live: ['t-1'],
+    closed: [],
+    deadLetters: 1,
+  });
+});
+
+test('watch ends with the task: 0 when it settled, 1 when it did not', async () => {
+  await workers(async ({ claim, broker }) => {
+    const receipt = {
+      stage: 'settled',
+      externalSystem: 'none',
+      externalId: '-',
+      status: 'done',
+      verifiedAt: 0,
+    } as const;
+    await broker.settle(await claim('t-1'), { receipt: { ...receipt, taskId: 't-1', idempotencyKey: 't-1' } });
+    await broker.deadLetter(await claim('t-2'), { errorClass: 'permanent', code: 'x', message: 'no' });
+  });
+  const settled = await leasehold('watch', 't-1', '--json');
+  expect(settled.code).toBe(0);
+  expect(json(settled)).toMatchObject({ taskId: 't-1', state: 'settled', token: 1 });
+  expect((await leasehold('watch', 't-2')).code).toBe(1);
+  expect((await leasehold('watch', 'nobody')).code).toBe(1);
+});
+
+test('list filters by stage', async () => {
+  await workers(async ({ claim }) => {
+    const lease = await claim('t-1');
+    await claim('t-2');
+    const details = { key: 'k', system: 'crm' };
+    await lease.task.apply({ type: 'intend', effect: 'e', details, leaseMs: 600_000 }, { repeat: true });
+  });
+  const found = json<{ taskId: string }[]>(await leasehold('list', '--stage', 'commit', '--json'));
+  expect(found.map(({ taskId }) => taskId)).toEqual(['t-1']);
+  expect((await leasehold('list', '--stage', 'nowhere')).code).toBe(2);
+});
+
+const DRIVER = `
+import { memoryBroker, memoryLedger } from '@leasehold/core/memory';
+import { brokerHarness, ledgerHarness } from '@leasehold/contract/mutants';
+export const broker = { capabilities: memoryBroker().capabilities, harness: () => brokerHarness({}, CHANGE) };
+export const ledger = { capabilities: memoryLedger().capabilities, harness: () => ledgerHarness({}) };
+`;
+const contract = (change: string, name: string): Promise<Ended> => {
+  // Beside this test, so that it finds the packages.
+  const file = join(import.meta.dirname, `${name}.tmp.ts`);
+  writeFileSync(file, DRIVER.replace('CHANGE', change));
+  return run(['contract', '--driver', file, '--json'], { cwd: folder }).finally(() => rmSync(file));
+};
+
+test('contract passes a driver that keeps its promises', async () => {
+  const good = await contract('(driver) => driver', 'good-driver');
+  expect(good.code).toBe(0);
+  expect(json<{ passed: number }>(good).passed).toBeGreaterThan(50);
+});
+
+test('contract names the cases that a broken driver fails', async () => {
+  const bad = await contract(
+    `(driver) => ({ ...driver, complete: async (handles) => handles.map(() => 'done') })`,
+    'bad-driver',
+  );
+  expect(bad.code).toBe(1);
+  const failed = json<{ results: { name: string; passed: boolean }[] }>(bad).results.filter(({ passed }) => !passed);
+  expect(failed.map(({ name }) => name).join('\n')).toMatch(/complete/);
+});
+
+test.each([
+  [['contract'], '--driver'],
+  [['contract', '--driver', './nowhere.ts'], 'does not exist'],
+  [['contract', '--driver', import.meta.filename, '--mutants'], '--driver'],
+])('%j cannot be run, and says why', async (args, why) => {
+  const ended = await run(args, { cwd: folder });
+  expect(ended.code).toBe(2);
+  expect(ended.stderr).toContain(why);
+});
+
+test('contract --mutants: every broken driver is caught by the case that names its fault', async () => {
+  const ended = await run(['contract', '--mutants', '--json'], { cwd: folder });
+  expect(ended.code).toBe(0);
+  const { mutants, caughtByNamedCase } = json<{ mutants: number; caughtByNamedCase: number }>(ended);
+  expect(mutants).toBeGreaterThanOrEqual(20);
+  expect(caughtByNamedCase).toBe(mutants);
+});
