@@ -170,7 +170,7 @@ test('an effect in progress for long, then in doubt, is retried until it can be 
   const world = new World();
   const a = world.host('a');
   world.receiver.answers.push({ status: 504, afterMaking: true });
-  world.receiver.looks.push(...Array<Json>(12).fill({ state: 'in-progress' }), { state: 'in-doubt' });
+  world.receiver.looks.push(...Array.from({ length: 12 }, (): Json => ({ state: 'in-progress' })), { state: 'in-doubt' });
   a.work([task(world, a, (ctx) => make(world, a, ctx, 'create', 'guarded look'))]);
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => world.quiet);

@@ -1,8 +1,7 @@
 import { afterEach, expect, vi } from 'vitest';
-import { createLeaseBroker, createTaskClient, EVENT_CHANNEL, subscribe, virtualClock } from '@leasehold/core';
+import { createLeaseBroker, createTaskClient, subscribe, virtualClock } from '@leasehold/core';
 import type {
   BrokerDriver,
-  Delivery,
   EventName,
   LeaseBroker,
   LeaseholdEvent,
@@ -200,10 +199,3 @@ export class World {
     return [...events.slice(-40), ...this.table.records.map((record) => JSON.stringify(record))].join('\n');
   }
 }
-
-/** A delivery's payload as the tests' messages carry it. */
-export function bodyText(delivery: Pick<Delivery, 'body'>): string {
-  return new TextDecoder().decode(delivery.body);
-}
-
-export { EVENT_CHANNEL };

@@ -9,7 +9,7 @@ interface Seen {
 }
 
 /** Runs one task with one attempt and gives what its handler saw. */
-function one(world: World, host: Host, limits: TaskLimits, run: (ctx: TaskContext) => Promise<unknown>): Seen {
+function once(host: Host, limits: TaskLimits, run: (ctx: TaskContext) => Promise<unknown>): Seen {
   const seen: Seen = { contexts: [], errors: [] };
   host.work([
     defineTask({
@@ -36,7 +36,7 @@ const seconds = (world: World): number => (world.clock.monotonic() - 1_000) / 1_
 test('a stage that lasts longer than its limit ends the attempt; renewing stops with it', async () => {
   const world = new World();
   const a = world.host('a');
-  const seen = one(world, a, { stage: { external_call: '40s' } }, async (ctx) => {
+  const seen = once(a, { stage: { external_call: '40s' } }, async (ctx) => {
     await sleep(a.clock, 60_000);
     ctx.stage('external_call', 'asking the model');
     await sleep(a.clock, 600_000, ctx.signal);
@@ -53,7 +53,7 @@ test('a stage that lasts longer than its limit ends the attempt; renewing stops 
 test('a stage limit of ten minutes holds where none is set', async () => {
   const world = new World();
   const a = world.host('a');
-  const seen = one(world, a, {}, (ctx) => sleep(a.clock, 3_600_000, ctx.signal));
+  const seen = once(a, {}, (ctx) => sleep(a.clock, 3_600_000, ctx.signal));
   await world.enqueue({ type: 'task' });
   await world.until(() => seen.errors.length === 1, 3_600_000);
   expect(seconds(world)).toBe(600);
@@ -63,7 +63,7 @@ test('a stage limit of ten minutes holds where none is set', async () => {
 test('the same claim of progress for too long is a stall: renewing stops and the handler is aborted', async () => {
   const world = new World();
   const a = world.host('a');
-  const seen = one(world, a, { progress: '45s', stage: '1h' }, async (ctx) => {
+  const seen = once(a, { progress: '45s', stage: '1h' }, async (ctx) => {
     for (let chunk = 1; chunk <= 4; chunk++) {
       ctx.progress(`chunk ${chunk} of 9`);
       await sleep(a.clock, 30_000, ctx.signal);
@@ -85,7 +85,7 @@ test('the same claim of progress for too long is a stall: renewing stops and the
 test('a stalled handler that goes on is not renewed any more', async () => {
   const world = new World();
   const a = world.host('a');
-  const seen = one(world, a, { progress: '45s' }, () => sleep(a.clock, 600_000));
+  const seen = once(a, { progress: '45s' }, () => sleep(a.clock, 600_000));
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => seen.contexts[0]?.signal.aborted === true);
   const renewals = world.record(id)?.renewalCount;
@@ -96,7 +96,7 @@ test('a stalled handler that goes on is not renewed any more', async () => {
 test('entering another stage is progress, even with the same words', async () => {
   const world = new World();
   const a = world.host('a');
-  const seen = one(world, a, { progress: '45s' }, async (ctx) => {
+  const seen = once(a, { progress: '45s' }, async (ctx) => {
     for (const stage of ['preflight', 'external_call', 'commit', 'verify'] as const) {
       ctx.stage(stage, 'case 17');
       await sleep(a.clock, 30_000, ctx.signal);
@@ -113,7 +113,7 @@ test('a tool call has a timeout of its own, and the lease goes on', async () => 
   const world = new World();
   const a = world.host('a');
   const signals: AbortSignal[] = [];
-  const seen = one(world, a, { tool: '50s' }, async (ctx) => {
+  const seen = once(a, { tool: '50s' }, async (ctx) => {
     const errors: unknown[] = [];
     for (const timeout of ['70s', undefined] as const) {
       const call = ctx.call('ask', timeout === undefined ? {} : { timeout }, ({ signal }) => {
@@ -139,7 +139,7 @@ test('a tool call has a timeout of its own, and the lease goes on', async () => 
 test('a tool call that ignores its timeout does not cost the handler that goes on without it its result', async () => {
   const world = new World();
   const a = world.host('a');
-  one(world, a, { tool: '20s' }, async (ctx) => {
+  once(a, { tool: '20s' }, async (ctx) => {
     const slow = ctx.call('ask', {}, () => new Promise<string>(() => undefined));
     return slow.catch(() => 'without an answer');
   });
@@ -226,7 +226,7 @@ test('a delivery whose total time is used up is passed on with a fresh one', asy
     }),
   });
   const a = world.host('a');
-  const seen = one(world, a, { attempts: 3 }, (ctx) => sleep(a.clock, 5_000, ctx.signal));
+  const seen = once(a, { attempts: 3 }, (ctx) => sleep(a.clock, 5_000, ctx.signal));
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => world.quiet);
   age = 0;
