@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Clock, Timer, VirtualClock } from '@leasehold/core';
+import type { Clock, Timer } from '@leasehold/core';
 import { InjectedError } from '@leasehold/core/testing';
 
 /** What happens to a process at one of its calls to the outside. */
@@ -42,7 +42,7 @@ export class Process {
   /** What it called, in order. */
   readonly calls: string[] = [];
   alive = true;
-  readonly #world: VirtualClock;
+  readonly #world: Clock;
   readonly #timers = new Set<Timer>();
   readonly #overdue = new Set<() => void>();
   #point: FatePoint | undefined;
@@ -50,7 +50,7 @@ export class Process {
   #struck = false;
   #standing: { readonly until: Promise<void>; readonly goOn: () => void } | undefined;
 
-  constructor(name: string, world: VirtualClock) {
+  constructor(name: string, world: Clock) {
     this.name = name;
     this.#world = world;
     let wallOffset = 0;
@@ -132,7 +132,8 @@ export class Process {
     if (point?.fate === 'killed after') this.kill();
     if (point?.fate === 'paused after') this.pause(point.forMs);
     await this.#goesOn();
-    if (point?.fate === 'answer lost') throw new InjectedError('unavailable', `injected: the answer to ${what} was lost`);
+    if (point?.fate === 'answer lost')
+      throw new InjectedError('unavailable', `injected: the answer to ${what} was lost`);
     if ('error' in answer) throw answer.error;
     return answer.value;
   }
