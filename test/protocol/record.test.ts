@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { recordFromWire, recordToWire, type WireRecord } from '@leasehold/core';
 import { steps, walk } from '../../packages/core/test/decide-walk.ts';
 import { fullRecord, runningRecord } from './full-record.ts';
-import { table } from './page.ts';
+import { codes, table } from './page.ts';
 import { complaints, resolve, schema, type Schema } from './schemas.ts';
 
 const RECORD = 'record.schema.json';
@@ -73,6 +73,39 @@ test('a field that the codec finds of the wrong kind is invalid', () => {
     }
   }
   expect(refused).toBeGreaterThan(100);
+});
+
+test('a record has what its state stands for, and nothing that belongs to another', () => {
+  const open = ['queued', 'running', 'waiting_human'];
+  const only: Readonly<Record<string, readonly string[]>> = {
+    lease_owner: ['running'],
+    lease_expires_at: ['running'],
+    settlement_receipt: ['settled'],
+    result: ['settled'],
+    next: ['settled'],
+    dead_letter_sent: ['dead_lettered'],
+    closing: open,
+    cancel_requested: open,
+    retry_at: open,
+  };
+  const needed: Readonly<Record<string, readonly string[]>> = {
+    running: ['lease_owner', 'lease_expires_at'],
+    settled: ['settlement_receipt', 'expires_at'],
+    dead_lettered: ['dead_letter_sent', 'expires_at'],
+    cancelled: ['expires_at'],
+  };
+  const effect = (full['effects'] as Record<string, WireRecord>)['create'];
+  for (const state of table('States').flatMap((row) => codes(row['state']))) {
+    const foreign = Object.keys(only).filter((name) => !only[name]?.includes(state));
+    const sound = { ...foreign.reduce(without, full), state };
+    expect(complaints(RECORD, sound), state).toEqual([]);
+    for (const name of foreign)
+      expect(complaints(RECORD, { ...sound, [name]: full[name] }), `${state} with ${name}`).not.toEqual([]);
+    for (const name of needed[state] ?? [])
+      expect(complaints(RECORD, without(sound, name)), `${state} without ${name}`).not.toEqual([]);
+    const intended = { ...sound, effects: { create: { ...effect, status: 'intended' } } };
+    expect(complaints(RECORD, intended).length === 0, `${state} with an intended effect`).toBe(open.includes(state));
+  }
 });
 
 test('the page gives the types and requirements of the schema', () => {
