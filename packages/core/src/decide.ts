@@ -170,10 +170,10 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
       }
       if (known?.status === 'verified') return refuse('effect-verified', `effect "${event.effect}" exists already`);
       const intended: EffectRecord = { ...known, ...event.details, status: 'intended', token: event.token, intendedAt: now.latest };
-      return write({ ...entered(record, 'commit', now), effects: withEffect(record.effects, event.effect, intended) }, event.leaseMs);
+      return write({ ...entered(record, 'commit', now), heartbeatAt: now.latest, effects: withEffect(record.effects, event.effect, intended) }, event.leaseMs);
     }
     case 'checkpoint':
-      return write({ checkpoint: event.checkpoint }, event.leaseMs);
+      return write({ checkpoint: event.checkpoint, heartbeatAt: now.latest }, event.leaseMs);
     case 'settle': {
       if (openEffects(record).length > 0) return effectOpen(record);
       if (record.cancelRequested && !hasVerified(record)) return refuse('cancel-requested', 'the task is to be cancelled and has no effect');

@@ -48,7 +48,7 @@ export interface DeliveryDesk {
 interface Parcel {
   readonly body: string;
   readonly attributes: Readonly<Record<string, string>>;
-  readonly groupId?: string;
+  readonly group_id?: string;
 }
 
 /** Makes the desk of one lease broker. */
@@ -242,7 +242,7 @@ export function deliveryDesk(parts: {
     },
     parcel(held) {
       const { body, attributes, groupId } = held.delivery;
-      return { inline: { body: Buffer.from(body).toString('base64'), attributes, ...(groupId !== undefined && { groupId }) } };
+      return { inline: { body: Buffer.from(body).toString('base64'), attributes, ...(groupId !== undefined && { group_id: groupId }) } };
     },
     async resend(record) {
       const parked = record.parked && 'inline' in record.parked ? (record.parked.inline as unknown as Parcel) : undefined;
@@ -252,7 +252,7 @@ export function deliveryDesk(parts: {
           body: Buffer.from(parked.body, 'base64'),
           attributes: { ...parked.attributes, [TASK_ID_ATTRIBUTE]: record.taskId, [TOKEN_ATTRIBUTE]: String(record.fencingToken) },
           deduplicationId: `${record.taskId}:${record.fencingToken}`,
-          ...(parked.groupId !== undefined && { groupId: parked.groupId }),
+          ...(parked.group_id !== undefined && { groupId: parked.group_id }),
         },
       ]);
       return sent !== undefined && 'messageId' in sent;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { messageBytes, type BrokerSession } from './broker-session.ts';
 import type { OutgoingMessage } from './driver.ts';
-import { taskIdOf, TASK_ID_ATTRIBUTE, type TaskCodec } from './envelope.ts';
+import { readMessage, taskIdOf, TASK_ID_ATTRIBUTE, type TaskCodec } from './envelope.ts';
 import { isLeaseholdError, LeaseholdError } from './errors.ts';
 import { canonicalJson, type Json } from './json.ts';
 import type { EnqueueOutcome, NewTask } from './lease.ts';
@@ -76,6 +76,7 @@ function prepare(session: BrokerSession, codec: TaskCodec, task: NewTask): Prepa
       ...(task.delayMs !== undefined && { delayMs: task.delayMs }),
       ...(task.groupId !== undefined && { groupId: task.groupId }),
     };
+    checkReadable(codec, session.driver.name, message);
     const size = messageBytes(message);
     if (size > maxBodyBytes) {
       throw new LeaseholdError('bad-task', `input makes a message of ${size} bytes; ${session.driver.name} takes ${maxBodyBytes}. Pass a reference instead.`, {
@@ -90,5 +91,15 @@ function prepare(session: BrokerSession, codec: TaskCodec, task: NewTask): Prepa
     // A codec or a `toJSON` of the user's may throw anything; its text may hold content, and the other tasks are not to suffer.
     if (!isLeaseholdError(error)) return { taskId, failed: { code: 'bad-task', message: 'The codec of this queue, or the input itself, failed while it was written.' } };
     return { taskId, failed: { code: error.code, message: error.message } };
+  }
+}
+
+/** What a worker could not read would be dead-lettered there; better to say so here. */
+function checkReadable(codec: TaskCodec, entity: string, message: OutgoingMessage): void {
+  try {
+    readMessage(codec, entity, { messageId: 'new', body: message.body, attributes: message.attributes });
+  } catch (cause) {
+    if (!isLeaseholdError(cause)) throw cause;
+    throw new LeaseholdError('bad-task', `A worker could not read this task: ${cause.message}`, { ...(cause.field !== undefined && { field: cause.field }), cause });
   }
 }

@@ -64,6 +64,8 @@ export interface TaskClient {
   list(query: LedgerQuery): ReturnType<LedgerDriver['list']>;
 }
 
+/** Reasons of people are kept in the record. */
+const LONGEST_REASON = 200;
 const CALL_TIMEOUT_MS = 10_000;
 const POLL = { firstMs: 100, maxMs: 2_000 };
 /** Reads in a row that may fail before watching ends with the error. */
@@ -117,7 +119,7 @@ export function createTaskClient(parts: {
     }
   }
   const cancelOne = async (taskId: string, reason: string): Promise<CancelOutcome> => {
-    const event: TaskEvent = { type: 'cancel', opId: newOpId(), taskId, reason, retentionMs };
+    const event: TaskEvent = { type: 'cancel', opId: newOpId(), taskId, reason: reason.slice(0, LONGEST_REASON), retentionMs };
     const outcome = await write(ledger, taskId, event);
     // Asked for before, by this very call if its answer was lost and the owner wrote since.
     if ('refused' in outcome && outcome.refused === 'cancel-requested') return { taskId, outcome: 'requested' };
@@ -202,7 +204,7 @@ export function createTaskClient(parts: {
       return [...outcomes.values()];
     },
     async answer(taskId, answer) {
-      const outcome = await write(ledger, taskId, { type: 'answer', opId: newOpId(), retentionMs, ...answer });
+      const outcome = await write(ledger, taskId, { type: 'answer', opId: newOpId(), retentionMs, approve: answer.approve, reason: answer.reason.slice(0, LONGEST_REASON) });
       const record = 'record' in outcome ? outcome.record : await answeredBefore(taskId, answer.approve);
       if (!record) return { done: false, sent: false, message: 'refused' in outcome ? outcome.message : '' };
       if (!answer.approve) return { done: true, sent: false, message: 'the task is dead-lettered as rejected' };

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { canonicalJson, hashJson, LeaseholdError, parseDuration, RetryableError, stowNeeded } from '@leasehold/core';
+import { canonicalJson, hashJson, LeaseholdError, parseDuration, RetryableError, sha256, stowNeeded } from '@leasehold/core';
 import type { Json } from '@leasehold/core';
 import { TaskAborted } from './abort-reason.ts';
 import type { Attempt } from './attempt.ts';
@@ -94,7 +94,9 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
       alive('ctx.next');
       if (!port.sendsFollowUps) throw new LeaseholdError('bad-task', 'ctx.next: there is no broker here to send follow-ups; send them yourself once this has settled.');
       const type = typeof task_ === 'string' ? task_ : task_.type;
-      const taskId = `${task.taskId}:next:${attempt.followUps.length}`;
+      // Ids have a longest length, and children of children must not outgrow it.
+      const parent = task.taskId.length > 200 ? sha256(task.taskId) : task.taskId;
+      const taskId = `${parent}:next:${attempt.followUps.length}`;
       const followUp = { taskId, type, idempotencyKey: taskId, input: JSON.parse(canonicalJson(input ?? null, 'input')) as Json };
       attempt.addFollowUp(followUp);
       return taskId;

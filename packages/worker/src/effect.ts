@@ -46,6 +46,9 @@ export async function runEffect<Committed, Found>(
     );
   }
   const key = options.key ?? `${task.record.idempotencyKey}:${name}`;
+  if (!/^[\x20-\x7e]{1,512}$/.test(key)) {
+    throw new PermanentError(`The key of effect "${name.slice(0, 40)}" has to be 1 to 512 printable ASCII characters, since it travels in a header; name the effect so, or give a key.`);
+  }
   const known = Object.hasOwn(task.record.effects, name) ? task.record.effects[name] : undefined;
   if (known && known.key !== key) {
     throw new PermanentError(`Effect "${name}" was intended with the key ${known.key} and now has ${key}: one name cannot have two keys.`);
@@ -189,14 +192,15 @@ async function commitAndVerify<Committed, Found>(
   } catch (error) {
     return await afterFailedCommit(host, name, options, key, error);
   }
+  const committedAt = await host.storeNow();
   if (way === 'provider-replays-key' || way === 'human') {
     // Their answer is all there is to read.
-    return await verified(host, name, options, key, committed as unknown as Found, 'commit');
+    return await verified(host, name, options, key, committed as unknown as Found, 'commit', committedAt);
   }
   host.enter('verify', `verifying ${name}`);
   for (let tries = 1; ; tries++) {
     const result = await attemptReadBack(host, name, () => readBack(host, options, key, undefined, host.signal));
-    if (result.state === 'found') return await verified(host, name, options, key, result.found, 'commit');
+    if (result.state === 'found') return await verified(host, name, options, key, result.found, 'commit', committedAt);
     if (result.state === 'refused') throw refusedForGood(name, result.status);
     if (tries >= VERIFY.tries) throw inDoubt(host, name, result.state === 'unknown' ? result : {});
     await sleep(host.clock, VERIFY.firstMs * 2 ** (tries - 1), host.signal);
@@ -239,9 +243,10 @@ async function verified<Committed, Found>(
   key: string,
   found: Found,
   via: 'read-back' | 'commit',
+  committedAt?: number,
 ): Promise<VerifiedEffect<Found>> {
   const receipt = await receiptOf(name, options, found);
-  host.task.carryFinding(name, { status: 'verified', ...receipt });
+  host.task.carryFinding(name, { status: 'verified', ...receipt, ...(committedAt !== undefined && { committedAt }) });
   host.task.announce('effect_verified', { effect: name, externalSystem: options.system, externalId: receipt.externalId, cause: via });
   return { name, system: options.system, id: receipt.externalId, status: receipt.externalStatus, idempotencyKey: key, via, found };
 }

@@ -45,7 +45,7 @@ export interface ReceiverDoubleOptions {
    * the effect that calls declares about its receiver; outside of an effect, keys where there are any.
    */
   readonly receiver?: Manner | 'as-declared';
-  /** What a request that makes something is answered with. Default 201, the JSON object that was sent, and its `id`. */
+  /** What a request that makes something is answered with. Default 201, the JSON object that was sent, and its `id`. From 400 up nothing is made. */
   readonly answer?: (made: Omit<Made, 'answer'>) => DoubleAnswer | undefined;
   /** What a GET is answered with; `made` is what exists under its key or id. Default that one's answer, 404 in a read-back, else `{}`. */
   readonly read?: (request: DoubleRequest, made: Made | undefined) => DoubleAnswer | undefined;
@@ -158,6 +158,7 @@ export function receiverDouble(options: ReceiverDoubleOptions = {}): ReceiverDou
       ...(fence !== undefined && { fence }),
     };
     const answer = answerTo(options.answer?.(one) ?? usualAnswer(one));
+    if (answer.status >= 400) return answered(request, 'refused', answer, { refusal: `status ${answer.status}` });
     made.push({ ...one, answer });
     return answered(request, 'made', answer, { ...(key !== undefined && { key }) });
   };
