@@ -2,9 +2,12 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { run, type Ended } from './command-line.ts';
 import { fillDatabase, IDS, SECRET } from './database.ts';
+
+// Each call is a process of its own, on a machine that may be busy.
+vi.setConfig({ testTimeout: 120_000 });
 
 let folder: string;
 let template: Buffer;
