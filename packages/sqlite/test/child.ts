@@ -1,10 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** A process of its own that runs a TypeScript file of this directory from source. */
+/** A process of its own that runs a script from source. */
 export interface Child {
   readonly process: ChildProcess;
   /** Resolves when the process has written this line. */
@@ -15,16 +13,9 @@ export interface Child {
 
 /** Starts `script` with `args`. Its errors go to ours. */
 export function startChild(script: URL, ...args: readonly string[]): Child {
-  const options = [
-    '--conditions=@leasehold/source',
-    '--disable-warning=ExperimentalWarning',
-    '--disable-warning=MODULE_TYPELESS_PACKAGE_JSON',
-  ];
-  // Compiled once for all of them; a process writes the cache when it ends by itself.
-  const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'leasehold-test-compile-cache') };
+  const options = ['--conditions=@leasehold/source', '--disable-warning=ExperimentalWarning'];
   const child = spawn(process.execPath, [...options, fileURLToPath(script), ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
-    env,
   });
   // It may be gone already when its input is closed.
   child.stdin.on('error', () => undefined);

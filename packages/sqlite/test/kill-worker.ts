@@ -5,9 +5,7 @@ import { sqliteBroker, sqliteGuard, sqliteLedger } from '@leasehold/sqlite';
 import { never } from './machine.ts';
 import { after, claimed } from './stored-record.ts';
 
-const [file, leaseText] = process.argv.slice(2);
-// Without a file it has only been compiled.
-if (!file) process.exit(0);
+const [file = '', leaseText] = process.argv.slice(2);
 const leaseMs = Number(leaseText);
 // Whoever started us is gone, perhaps killed itself.
 process.stdin.on('end', () => process.exit(0)).resume();
