@@ -40,6 +40,12 @@ test('expiry is judged at the safe end: nobody takes over what may be live, and 
   expect(refused(record, claim(), { earliest: Number.NaN, latest: Number.NaN }).refused).toBe('busy');
 });
 
+test('a takeover is conditional on the lease being over, judged by the store when it writes', () => {
+  const outcome = applied(after(claim()), claim({ owner: 'svc/b#2' }), LATER);
+  expect(outcome).toMatchObject({ expect: { version: 1, lease: 'lapsed' }, leaseMs: LEASE_MS });
+  expect(applied(after(claim(), release()), claim())).toMatchObject({ expect: { version: 2, lease: 'any' } });
+});
+
 test('a first claim writes token 1, attempt 1 and version 1 in one write that expects no record', () => {
   const {
     next,
