@@ -5,6 +5,7 @@ import {
   type AdoptOptions,
   type Lease,
   type NewTask,
+  type TaskRecord,
 } from '@leasehold/core';
 import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
 
@@ -23,6 +24,7 @@ export const IDS = {
   dead: idOf('cc44'),
   cancelled: idOf('dd55'),
   open: idOf('ee66'),
+  timed: idOf('ff77'),
   odd: 'odd-\u001b[31mred',
 } as const;
 
@@ -128,5 +130,41 @@ export async function fillDatabase(file: string): Promise<void> {
       { version: 0 },
       never,
     );
+  // One whose times are known to the millisecond.
+  const at = Date.UTC(2026, 0, 5, 12);
+  const timed: TaskRecord = {
+    schemaVersion: '1.0',
+    taskId: IDS.timed,
+    taskType: 'open_case',
+    state: 'settled',
+    stage: 'settled',
+    stageEnteredAt: at + 95_000,
+    renewalCount: 2,
+    history: [
+      { stage: 'preflight', reason: 'claimed', at: at + 40 },
+      { stage: 'external_call', reason: 'page 2 of 3', at: at + 1_240 },
+      { stage: 'commit', reason: 'committing create', at: at + 90_000 },
+    ],
+    fencingToken: 1,
+    attempt: 1,
+    failures: 0,
+    idempotencyKey: 'timed',
+    effects: {
+      create: {
+        key: 'timed:create',
+        status: 'verified',
+        token: 1,
+        system: 'crm',
+        externalId: 'CASE-8',
+        intendedAt: at + 90_000,
+        verifiedAt: at + 95_000,
+      },
+    },
+    version: 1,
+    opId: 'x',
+    createdAt: at,
+    updatedAt: at + 95_000,
+  };
+  await ledger.put(timed, undefined, { version: 0 }, never);
   await broker.close();
 }
