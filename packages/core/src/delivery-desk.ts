@@ -6,7 +6,7 @@ import { enqueueTasks, followUpTask } from './enqueue.ts';
 import { readMessage, TASK_ID_ATTRIBUTE, TOKEN_ATTRIBUTE, type TaskCodec, type TaskMessage } from './envelope.ts';
 import { isLeaseholdError } from './errors.ts';
 import type { Refusal, TaskEvent } from './events.ts';
-import type { Acquired, Handled, Lease } from './lease.ts';
+import type { Acquired, Busy, Handled, Lease } from './lease.ts';
 import type { LedgerSession } from './ledger-session.ts';
 import type { Content, TaskRecord } from './record.ts';
 import { newOpId, type TaskLease } from './task-lease.ts';
@@ -28,6 +28,8 @@ export interface DeliveryDesk {
   ended(held: HeldDelivery, message: TaskMessage, record: TaskRecord): Promise<Handled>;
   refused(held: HeldDelivery, message: TaskMessage, refusal: Refusal, record: TaskRecord | undefined): Promise<Acquired>;
   giveBack(held: HeldDelivery, message: TaskMessage, why: Handled['why'], delayMs: number): Promise<Handled>;
+  /** A task that cannot start here just now: given back for others, or kept when it was given back too often already. */
+  defer(held: HeldDelivery, message: TaskMessage, delayMs: number): Promise<Handled | Busy>;
   reject(held: HeldDelivery, message: TaskMessage, why: Handled['why'], description: string): Promise<Handled>;
   leaveToLapse(message: TaskMessage, cause: string): Handled;
   drop(message: TaskMessage): Handled;
@@ -222,6 +224,14 @@ export function deliveryDesk(parts: {
       if (session.capabilities.releaseDelayMs === 0) await sleep(clock, HOLD_MS);
       await session.release(held, delayMs);
       return handled(why, message.taskId, false);
+    },
+    async defer(held, message, delayMs) {
+      const { maxDeliveries, releaseDelayMs } = session.capabilities;
+      const deliveries = held.delivery.deliveryCount ?? Number.POSITIVE_INFINITY;
+      // Waiting for its turn must not use up the deliveries after which the broker gives a message up.
+      if (releaseDelayMs > 0 && !(deliveries > (maxDeliveries ?? Number.POSITIVE_INFINITY) / 3)) return desk.giveBack(held, message, 'deferred', delayMs);
+      announce('task_deferred', message, { reason: 'kept', delayMs });
+      return { kind: 'busy', taskId: message.taskId, waitMs: delayMs, held };
     },
     async reject(held, message, why, description) {
       announce('task_dead_lettered', message, { errorClass: why });

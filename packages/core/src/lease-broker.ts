@@ -129,7 +129,7 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
       return desk.leaveToLapse(message, 'policy');
     }
     if (policy === 'refuse') return desk.giveBack(held, message, 'refused-type', desk.longestDelay);
-    if ('deferMs' in policy) return desk.giveBack(held, message, 'deferred', policy.deferMs);
+    if ('deferMs' in policy) return desk.defer(held, message, policy.deferMs);
     const left = held.heldUntil - clock.monotonic();
     if (left <= 0) return desk.drop(message);
     return claim(held, message, policy, ask, left);

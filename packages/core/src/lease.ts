@@ -28,7 +28,7 @@ export interface Replay {
   readonly record: TaskRecord;
 }
 
-/** A second delivery of a task that somebody (maybe this process) is working on. Still held: park it with `extend`, or hand it back. */
+/** A second delivery of a task that somebody (maybe this process) is working on, or one that has to wait. Still held: park it with `extend`, or hand it back. */
 export interface Busy {
   readonly kind: 'busy';
   readonly taskId: string;

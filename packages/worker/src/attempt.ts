@@ -95,6 +95,7 @@ export class Attempt {
       capAt: this.port.capAt,
       marginMs: task.timing.marginMs,
       near: (leftMs) => task.announce('lease_cap_near', { durationMs: leftMs }),
+      failed: (error) => task.announce('warning', { reason: 'onCapNear failed', errorCode: error instanceof Error ? error.name : 'unknown' }),
       over: (cause, message) => {
         // A stalled handler's claim of progress is not believed any longer: nothing renews it.
         if (cause !== 'lease-cap') this.services.heartbeat.drop(this.#kept);
@@ -396,7 +397,11 @@ export class Attempt {
       lastConfirmedAt: task.lastConfirmedAt,
       ...(effect && { externalSystem: effect.system, externalId: effect.id }),
     });
-    this.services.onRejected?.({ taskId: task.taskId, token: task.token, result: value });
+    try {
+      this.services.onRejected?.({ taskId: task.taskId, token: task.token, result: value });
+    } catch (error) {
+      task.announce('warning', { reason: 'onRejected failed', errorCode: error instanceof Error ? error.name : 'unknown' });
+    }
   }
 
   #loseWith(loss: Lost): void {

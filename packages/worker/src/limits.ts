@@ -27,6 +27,8 @@ export function watchLimits(parts: {
   readonly capAt: number;
   readonly marginMs: number;
   readonly near: (leftMs: number) => void;
+  /** A listener of the handler's threw. */
+  readonly failed: (error: unknown) => void;
   readonly over: (cause: AbortCause, message: string) => void;
 }): LimitWatch {
   const { clock, definition } = parts;
@@ -57,9 +59,17 @@ export function watchLimits(parts: {
     if (now >= noticeAt && !noticed) {
       noticed = true;
       parts.near(capAt - now);
-      for (const listener of listeners) listener();
+      for (const listener of listeners) tell(listener);
     }
     arm(now, stageLimit);
+  };
+  const tell = (listener: () => void): void => {
+    try {
+      listener();
+    } catch (error) {
+      // Thrown into a timer it would end the process, with all of its leases.
+      parts.failed(error);
+    }
   };
   const arm = (now: number, stageLimit: number): void => {
     const stall = definition.progressMs === undefined ? Number.POSITIVE_INFINITY : reasonSince + definition.progressMs;
@@ -90,7 +100,7 @@ export function watchLimits(parts: {
     },
     deadline: Number.isFinite(capAt) ? clock.wall() + (capAt - start) : undefined,
     onCapNear(listener) {
-      if (noticed) listener();
+      if (noticed) tell(listener);
       else listeners.push(listener);
     },
     stop() {
