@@ -383,3 +383,39 @@ test('a permanent error of the call itself is believed only after a read-back', 
   expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 1, effects: { create: { status: 'verified' } } });
   await world.end();
 });
+
+test('no effect starts once a cancellation is asked for, although the lease is still held', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const errors: unknown[] = [];
+  world.receiver.answers.push({ status: 500 });
+  a.work([
+    task(world, a, async (ctx) => {
+      await make(world, a, ctx, 'first', 'plain').catch(() => undefined);
+      expect(await world.client.cancel(ctx.taskId)).toMatchObject([{ outcome: 'requested' }]);
+      await make(world, a, ctx, 'second', 'guarded look').catch((error: unknown) => errors.push(error));
+    }),
+  ]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(errors).toMatchObject([{ code: 'closing' }]);
+  expect(outside(a).filter((call) => call === 'make')).toHaveLength(1);
+  expect(world.record(id)).toMatchObject({ state: 'cancelled', effects: { first: { status: 'in_doubt' } } });
+  expect(Object.keys(world.record(id)?.effects ?? {})).toEqual(['first']);
+  await world.end();
+});
+
+test('a refusal for good that a later attempt reads back is not asked for again', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const refusal: Json = { state: 'done', response: { status: 422, headers: {}, body: '{}', bodyEncoding: 'utf8' } };
+  world.receiver.answers.push({ status: 503 });
+  // The first look fails too; the second attempt's tells.
+  world.receiver.looks.push(503, refusal, refusal);
+  a.work([task(world, a, (ctx) => make(world, a, ctx, 'create', 'guarded look'))]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(outside(a).filter((call) => call === 'make')).toHaveLength(1);
+  expect(world.record(id)).toMatchObject({ state: 'dead_lettered', attempt: 2, lastError: { errorClass: 'permanent' }, effects: { create: { status: 'absent' } } });
+  await world.end();
+});

@@ -387,3 +387,39 @@ test('a question waits for a person and is answered to the next attempt', async 
   expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 2, failures: 0 });
   await world.end();
 });
+
+test('what a listener or a sink of the user throws ends neither the process nor the attempt', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const broken = (): never => {
+    throw new RangeError('broken');
+  };
+  const run = a.work(
+    [
+      defineTask({
+        type: 'task',
+        limits: { total: '20s' },
+        async run(_input, ctx) {
+          ctx.onCapNear(broken);
+          await sleep(a.clock, 19_500);
+          ctx.onCapNear(broken);
+          return 'in time';
+        },
+      }),
+      defineTask({ type: 'late', lease: '9s', limits: { stage: '20s' }, run: (_input, ctx) => (ctx.attempt > 1 ? 'second' : sleep(a.clock, 60_000)) }),
+    ],
+    { onRejected: broken },
+  );
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 1 });
+  await world.enqueue({ type: 'late' });
+  await world.until(() => world.quiet);
+  await world.until(() => run.worker.stats.leaked === 0);
+  expect(world.named('warning').map(({ reason, errorCode }) => [reason, errorCode])).toEqual([
+    ['onCapNear failed', 'RangeError'],
+    ['onCapNear failed', 'RangeError'],
+    ['onRejected failed', 'RangeError'],
+  ]);
+  await world.end();
+});

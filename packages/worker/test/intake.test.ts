@@ -138,3 +138,15 @@ test('receiving that fails is tried again ever later, and warned about once', as
   expect(world.named('broker_call_failed')).toHaveLength(6);
   await world.end();
 });
+
+test('a task that waits long for its type is not given up by the broker, and never given back beyond a third of its deliveries', async () => {
+  const world = new World({ broker: { maxDeliveries: 13 } });
+  const a = world.host('a');
+  const run = a.work([lasting(a, 'slow', 120_000, { concurrency: 1 }), lasting(a, 'quick', 1_000)], { concurrency: 10 });
+  for (let number = 0; number < 4; number++) await world.enqueue({ type: 'slow', input: { number } });
+  await world.until(() => world.quiet);
+  expect(world.queue.deadLetters).toEqual([]);
+  expect(run.worker.stats.outcomes.settled).toBe(4);
+  expect(a.brokerFaults.callsOf('release').length).toBeLessThanOrEqual(3 * 5);
+  await world.end();
+});
