@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { boundedCall, hashJson, isPermanentError, isRetryableError, LeaseholdError, MAX_INLINE_BYTES, PermanentError, readContent, stowResult } from '@leasehold/core';
 import { backoffDelay, openEffects } from '@leasehold/core';
-import type { Clock, Content, ContentStore, FollowUp, Lost, Outcome, SettlementReceipt, Stage, TaskError, TaskMessage } from '@leasehold/core';
+import type { Clock, Content, FollowUp, Lost, Outcome, SettlementReceipt, Stage, TaskError, TaskMessage } from '@leasehold/core';
 import { TaskAborted, type AbortCause } from './abort-reason.ts';
 import type { AttemptPort } from './attempt-port.ts';
+import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { closeOpenEffects } from './closing.ts';
 import type { TaskDefinition } from './define-task.ts';
 import type { EffectHost } from './effect.ts';
@@ -12,38 +13,11 @@ import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
 import { createContext, HandOffSignal } from './context.ts';
 import { createEffectHost } from './effect-host.ts';
 import { AskHumanSignal } from './human.ts';
-import type { Heartbeat, Kept } from './heartbeat.ts';
+import type { Kept } from './heartbeat.ts';
 import { watchLimits, type LimitWatch } from './limits.ts';
+import { OutsideCalls } from './outside-calls.ts';
 import { toTaskError } from './redact.ts';
 import { issuePaths } from './standard-schema.ts';
-
-/** How an attempt ended. */
-export type AttemptOutcome =
-  | 'settled'
-  | 'released'
-  | 'handed-off'
-  | 'dead-lettered'
-  | 'cancelled'
-  | 'waiting-human'
-  /** The lease was lost: nothing was written, the result (if any) is rejected. */
-  | 'lost'
-  /** The ledger did not answer before the lease ended; redelivery reconciles. */
-  | 'unknown'
-  /** The handler ignored the abort; its lease was left to lapse. */
-  | 'leaked';
-
-/** What a worker hands to all of its attempts. */
-export interface AttemptServices {
-  readonly clock: Clock;
-  readonly heartbeat: Heartbeat;
-  readonly contentStore?: ContentStore;
-  /** How long an aborted handler may take to end before it counts as leaked, in milliseconds. */
-  readonly graceMs: number;
-  /** Gets results that were rejected, for investigation; they are never stored as the outcome. */
-  readonly onRejected?: (rejected: { readonly taskId: string; readonly token: number; readonly result: unknown }) => void;
-  /** A handler that had leaked ended after all. */
-  readonly onLeakEnded?: () => void;
-}
 
 type HandlerEnd = { readonly value: unknown } | { readonly error: unknown } | 'running';
 
@@ -54,6 +28,8 @@ export class Attempt {
   readonly message: TaskMessage;
   readonly services: AttemptServices;
   readonly limits: LimitWatch;
+  /** The task may settle while one of these is abandoned, but nothing gives it back. */
+  readonly outside: OutsideCalls = new OutsideCalls();
   readonly effects: Map<string, EffectOptions<unknown, unknown>> = new Map();
   readonly followUps: FollowUp[] = [];
   readonly startedAt: number;
@@ -66,9 +42,6 @@ export class Attempt {
   lastEffect: VerifiedEffect<unknown> | undefined;
   result: unknown;
   readonly #controller = new AbortController();
-  readonly #outside = new Set<Promise<unknown>>();
-  /** Calls that ignored their timeout and its grace. */
-  readonly #abandoned: Promise<unknown>[] = [];
   readonly #kept: Kept;
   readonly #host: EffectHost;
   readonly #unwatch: () => void;
@@ -152,23 +125,6 @@ export class Attempt {
     this.followUps.push(followUp);
   }
 
-  /**
-   * Counts a call among those that have to end before the task is given back. Once `patience` resolves it is not waited for any longer:
-   * the task may still settle, but nothing gives it back while the call may do something.
-   */
-  async outside<Result>(call: () => Promise<Result> | Result, patience?: Promise<void>): Promise<Result> {
-    const running = (async () => call())();
-    const ended = running.then(
-      () => undefined,
-      () => undefined,
-    );
-    const given = patience?.then(() => void this.#abandoned.push(ended));
-    const tracked = given ? Promise.race([ended, given]) : ended;
-    this.#outside.add(tracked);
-    void tracked.then(() => this.#outside.delete(tracked));
-    return running;
-  }
-
   /** Runs to the end. Never rejects. */
   async run(): Promise<AttemptOutcome> {
     this.services.heartbeat.keep(this.#kept);
@@ -223,9 +179,7 @@ export class Attempt {
         (value) => (end = { value }),
         (error: unknown) => (end = { error }),
       )
-      .then(async () => {
-        while (this.#outside.size > 0) await Promise.all(this.#outside);
-      });
+      .then(() => this.outside.ended());
     let given = false;
     let wake: () => void = () => undefined;
     const patience = new Promise<void>((resolve) => (wake = resolve));
@@ -322,14 +276,14 @@ export class Attempt {
   }
 
   async #handOff(reason: string): Promise<AttemptOutcome> {
-    if (this.#abandoned.length > 0) return this.#leaked(Promise.all(this.#abandoned));
+    if (this.outside.abandoned.length > 0) return this.#leaked(Promise.all(this.outside.abandoned));
     this.services.heartbeat.drop(this.#kept);
     const outcome = await this.port.handOff({ reason, progressed: this.progressed });
     return outcome === 'done' ? 'handed-off' : this.#notDone(outcome);
   }
 
   async #release(error: TaskError, delayMs: number, failure: boolean): Promise<AttemptOutcome> {
-    if (this.#abandoned.length > 0) return this.#leaked(Promise.all(this.#abandoned));
+    if (this.outside.abandoned.length > 0) return this.#leaked(Promise.all(this.outside.abandoned));
     this.services.heartbeat.drop(this.#kept);
     const outcome = await this.port.release({ error, delayMs, failure });
     return outcome === 'done' ? 'released' : this.#notDone(outcome);

@@ -70,7 +70,7 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     effect: (async (name: string, options: EffectOptions<unknown, unknown>) => {
       alive(`ctx.effect(${JSON.stringify(name)})`);
       attempt.effects.set(name, options);
-      const effect = await attempt.outside(() => runEffect(attempt.host, name, options));
+      const effect = await attempt.outside.make(() => runEffect(attempt.host, name, options));
       attempt.lastEffect = effect;
       return effect;
     }) as TaskContext['effect'],
@@ -136,7 +136,7 @@ async function call<Result>(
         controller.abort(new TaskAborted('tool-timeout', `call ${name} took longer than ${timeoutMs} ms`));
         reject(new ToolTimeout(`call ${name} took longer than ${timeoutMs} ms`));
       });
-      attempt.outside(() => run({ signal: controller.signal, requestId }), patience).then(resolve, reject).finally(() => timer.cancel());
+      attempt.outside.make(() => run({ signal: controller.signal, requestId }), patience).then(resolve, reject).finally(() => timer.cancel());
     });
     finished();
     return result;

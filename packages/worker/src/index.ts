@@ -8,5 +8,5 @@ export type { InputSchema, SchemaResult } from './standard-schema.ts';
 export { createWorker, type StopReport, type Worker, type WorkerHealth, type WorkerStats } from './worker.ts';
 export type { AnyTask, Logger, WeightedBroker, WorkerOptions } from './worker-options.ts';
 export { withLease, type WithLeaseOptions, type WithLeaseResult } from './with-lease.ts';
-export type { AttemptOutcome } from './attempt.ts';
+export type { AttemptOutcome } from './attempt-services.ts';
 export { PermanentError, RetryableError } from '@leasehold/core';

@@ -1,6 +1,7 @@
 import { canonicalJson, hashJson, identify, leaseTiming, ledgerSession, claimTask, systemClock, DEFAULT_RETENTION_MS } from '@leasehold/core';
 import type { Clock, ContentStore, LeaseOption, LedgerDriver, Refusal, SettlementReceipt, TaskMessage, TaskRecord } from '@leasehold/core';
-import { Attempt, type AttemptOutcome } from './attempt.ts';
+import { Attempt } from './attempt.ts';
+import type { AttemptOutcome } from './attempt-services.ts';
 import { ledgerPort } from './attempt-port.ts';
 import { defineTask, type TaskLimits } from './define-task.ts';
 import { createHeartbeat } from './heartbeat.ts';

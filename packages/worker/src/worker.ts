@@ -1,6 +1,7 @@
 import { publish } from '@leasehold/core';
 import type { Acquired, AdoptOptions, HeldDelivery, Lease, Timer } from '@leasehold/core';
-import { Attempt, type AttemptOutcome, type AttemptServices } from './attempt.ts';
+import { Attempt } from './attempt.ts';
+import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { brokerPort } from './attempt-port.ts';
 import { createHeartbeat } from './heartbeat.ts';
 import { processOwner } from './process-owner.ts';
