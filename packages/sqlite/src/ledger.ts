@@ -1,4 +1,5 @@
 import {
+  isTerminal,
   LeaseholdError,
   recordFromWire,
   recordToWire,
@@ -119,7 +120,8 @@ function putRecord(
     expiry ?? null,
     expiry === undefined ? null : now.boot,
     Math.floor(next.updatedAt),
-    next.expiresAt === undefined ? null : Math.ceil(next.expiresAt),
+    // The clean-up goes by this column: a task that is not over is never thrown away.
+    next.expiresAt === undefined || !isTerminal(next.state) ? null : Math.ceil(next.expiresAt),
     next.stage,
     next.taskType,
     next.agentRunId ?? null,
