@@ -12,7 +12,9 @@ import { run } from './program.ts';
 function contentProblems({ files, manifest }: PackedPackage): string[] {
   const needed = ['package.json', 'README.md', 'LICENSE'];
   const missing = needed.filter((name) => !files.includes(name)).map((name) => `does not hold ${name}`);
-  const stray = files.filter((path) => !/^(?:dist|src)\//.test(path) && !needed.includes(path));
+  // What a package declares beside its code (data that it reads) is no stray.
+  const declared = [...needed, ...(manifest.files ?? [])];
+  const stray = files.filter((path) => !/^(?:dist|src)\//.test(path) && !declared.includes(path));
   const odd = files.filter((path) => path.endsWith('.tsbuildinfo') || path.includes('.test.'));
   const engine = manifest.engines?.['node'] === '>=22.18' ? [] : ['does not say which Node it needs'];
   return [...missing, ...[...stray, ...odd].map((path) => `holds ${path}`), ...engine];

@@ -7,6 +7,7 @@ export const root: string = join(import.meta.dirname, '..');
 
 /** What the checks read of a package.json. */
 export interface PackageManifest {
+  readonly files?: readonly string[];
   readonly name: string;
   readonly version: string;
   readonly private?: boolean;
@@ -36,7 +37,7 @@ interface PackReport {
 
 /** Builds every package that is published, from nothing, and packs it into `target`. Throws with the compiler's or npm's words. */
 export function packAll(target: string): PackedPackage[] {
-  const packages = globSync('packages/*/package.json', { cwd: root })
+  const packages = globSync('{packages,examples}/*/package.json', { cwd: root })
     .toSorted()
     .map((path) => ({
       folder: join(root, path, '..'),

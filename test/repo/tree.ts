@@ -56,9 +56,9 @@ export function tree(): SourceFile[] {
     .map((path) => ({ path, text: read(path) }));
 }
 
-/** The packages below `packages/`. */
+/** The packages below `packages/`, and the examples, which are published with them. */
 export function packages(files: readonly SourceFile[]): Package[] {
-  const folders = files.flatMap(({ path }) => /^(packages\/[^/]+)\/package\.json$/.exec(path)?.[1] ?? []);
+  const folders = files.flatMap(({ path }) => /^((?:packages|examples)\/[^/]+)\/package\.json$/.exec(path)?.[1] ?? []);
   return folders.map((folder) => {
     const config = JSON.parse(read(`${folder}/tsconfig.json`)) as { references?: { path: string }[] };
     return {

@@ -21,6 +21,8 @@ export interface BrokerSession {
   readonly capabilities: BrokerCapabilities;
   /** The longest a renewal waits for others to share its call, in milliseconds. */
   readonly lingerMs: number;
+  /** Asks the driver's backend what has to be asked once. Rejects with the driver's error. */
+  open(): Promise<void>;
   /** Rejects with the driver's error. */
   receive(ask: { readonly max: number; readonly leaseMs: number; readonly waitMs: number }, signal?: AbortSignal): Promise<readonly HeldDelivery[]>;
   /** Takes a delivery in; its lease counts from `sentAt` (monotonic). */
@@ -177,6 +179,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       return driver.capabilities;
     },
     lingerMs: LINGER_MS,
+    open,
     hold,
     async receive(ask, signal) {
       await open();

@@ -4,7 +4,7 @@ import { sleep, type Clock } from './clock.ts';
 import { decide, isRefusal } from './decide.ts';
 import { enqueueTasks, followUpTask } from './enqueue.ts';
 import { readMessage, TASK_ID_ATTRIBUTE, TOKEN_ATTRIBUTE, type TaskCodec, type TaskMessage } from './envelope.ts';
-import { isLeaseholdError } from './errors.ts';
+import { isLeaseholdError, LeaseholdError } from './errors.ts';
 import type { Refusal, TaskEvent } from './events.ts';
 import type { Acquired, Busy, Handled, Lease } from './lease.ts';
 import type { LedgerSession } from './ledger-session.ts';
@@ -252,6 +252,11 @@ export function deliveryDesk(parts: {
     },
     parcel(held) {
       const { body, attributes, groupId } = held.delivery;
+      const most = Math.floor(ledger.capabilities.maxRecordBytes / 2);
+      const size = Math.ceil((body.byteLength * 4) / 3);
+      if (size > most) {
+        throw new LeaseholdError('content-too-large', `A message of ${size} bytes cannot wait for a person: a record of ${ledger.driver.name} holds ${most} of it.`, { field: 'input' });
+      }
       return { inline: { body: Buffer.from(body).toString('base64'), attributes, ...(groupId !== undefined && { group_id: groupId }) } };
     },
     async resend(record) {

@@ -29,6 +29,13 @@ export function identify(task: Pick<NewTask, 'type' | 'taskId' | 'idempotencyKey
 
 /** Sends tasks. One bad task fails alone; every outcome is reported in the order asked. */
 export async function enqueueTasks(session: BrokerSession, codec: TaskCodec, tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]> {
+  try {
+    // What the queue takes is known only then.
+    await session.open();
+  } catch (error) {
+    const code = session.driver.classify(error);
+    return tasks.map((task) => ({ ok: false, taskId: task.taskId ?? '', code, message: `${session.driver.name} cannot be reached (${code}); nothing was sent.` }));
+  }
   const prepared = tasks.map((task) => prepare(session, codec, task));
   const good = prepared.filter((task) => task.message !== undefined);
   const answers = await session.send(good.map((task) => task.message as OutgoingMessage));

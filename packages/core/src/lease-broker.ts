@@ -35,7 +35,10 @@ export interface LeaseBroker extends AsyncDisposable {
   readonly lingerMs: number;
   /** Sends tasks; writes nothing to the ledger. One outcome per task, in order; one that cannot be sent fails alone. */
   enqueue(tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]>;
-  /** Receives and claims up to `max`. Rejects when the receive itself fails; a bad message fails alone. */
+  /**
+   * Receives and claims up to `max`. Rejects when the receive itself fails; a bad message fails alone. Resolves when the slowest has been dealt
+   * with: a worker that is to start each task at once uses `receive` and `adopt`.
+   */
   acquire(ask: AcquireOptions): Promise<readonly Acquired[]>;
   /** Receives without claiming, for a worker that starts each delivery on its own with {@link LeaseBroker.adopt}. */
   receive(ask: Pick<AcquireOptions, 'max' | 'leaseMs' | 'waitMs' | 'signal'>): Promise<readonly HeldDelivery[]>;
@@ -138,6 +141,9 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
   const claim = async (held: HeldDelivery, message: TaskMessage, policy: ClaimPolicy, ask: AdoptOptions, left: number): Promise<Acquired> => {
     const granted = session.capabilities.extend ? Math.max(left, Math.min(held.delivery.leaseMs, policy.timing.leaseMs)) : left;
     const timing = rescaleTiming(policy.timing, granted);
+    const { minLeaseMs, clockErrorMs } = ledger.capabilities;
+    // Too little is left for the ledger to tell it from nothing.
+    if (timing.leaseMs < minLeaseMs || timing.marginMs <= clockErrorMs) return desk.drop(message);
     const traceId = traceIdOf(message.traceparent);
     const outcome = await claimTask(ledger, clock, timing, {
       taskId: message.taskId,
@@ -242,7 +248,7 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
           await session.complete(lease.held);
         }
       }),
-    askHuman: (lease, question) =>
+    askHuman: async (lease, question) =>
       ledgerThen(lease, { type: 'ask-human', question: question.slice(0, 500), parked: desk.parcel(lease.held) }, () => {
         lease.task.announce('human_asked');
         return session.complete(lease.held);

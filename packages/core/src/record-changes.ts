@@ -89,8 +89,8 @@ export function carry(record: TaskRecord, carried: Carried | undefined, now: Sto
     const { stage, reason } = carried.progress;
     const last = record.history.at(-1);
     const same = last?.stage === stage && last.reason === reason;
-    const earlier = same ? record.history.slice(0, -1) : record.history;
-    const history = [...earlier, { stage, reason, at: now.latest }].slice(-HISTORY_LENGTH);
+    // Claimed again, the same is no progress: its time stays that of the first claim.
+    const history = same ? record.history : [...record.history, { stage, reason, at: now.latest }].slice(-HISTORY_LENGTH);
     next = changed(next, { ...entered(record, stage, now), renewalReason: reason, history });
   }
   for (const [name, finding] of Object.entries(carried?.effects ?? {})) {

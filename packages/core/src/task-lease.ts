@@ -125,7 +125,7 @@ export class TaskLease {
   /** True when wall time ran ahead of monotonic time since the last confirmation: the machine slept (or a clock answers NaN). */
   slept(): boolean {
     const ahead = this.#clock.wall() - this.#clock.monotonic() - this.#wallOffset;
-    return !(ahead <= this.timing.marginMs / 2);
+    return !(Math.abs(ahead) <= this.timing.marginMs / 2);
   }
 
   /** A claim of progress that rides on the next write. */

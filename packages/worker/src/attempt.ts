@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto';
-import { boundedCall, hashJson, isPermanentError, isRetryableError, LeaseholdError, MAX_INLINE_BYTES, PermanentError, readContent, stowResult } from '@leasehold/core';
+import { boundedCall, isPermanentError, isRetryableError, LeaseholdError, MAX_INLINE_BYTES, PermanentError, readContent, stowResult } from '@leasehold/core';
 import { backoffDelay, openEffects } from '@leasehold/core';
-import type { Clock, Content, FollowUp, Lost, Outcome, SettlementReceipt, Stage, TaskError, TaskMessage } from '@leasehold/core';
+import type { Clock, Content, FollowUp, Lost, Outcome, Stage, TaskError, TaskMessage } from '@leasehold/core';
 import { TaskAborted, type AbortCause } from './abort-reason.ts';
 import type { AttemptPort } from './attempt-port.ts';
+import { receiptOf, rejectResult } from './attempt-result.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { closeOpenEffects } from './closing.ts';
 import type { TaskDefinition } from './define-task.ts';
@@ -227,7 +227,7 @@ export class Attempt {
       this.#reject(value);
       return this.#failed(error, undefined);
     }
-    const receipt = await this.#receipt(value);
+    const receipt = receiptOf(task, this.lastEffect, value, (await this.#host.storeNow()) ?? clock.wall());
     this.services.heartbeat.drop(this.#kept);
     const answer = await this.port.settle({
       receipt,
@@ -254,11 +254,7 @@ export class Attempt {
       return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
     }
     if (error instanceof HandOffSignal) return this.#handOff(error.message);
-    if (error instanceof AskHumanSignal && cause === undefined) {
-      this.services.heartbeat.drop(this.#kept);
-      const outcome = await this.port.askHuman(error.message);
-      return outcome === 'done' ? 'waiting-human' : this.#notDone(outcome);
-    }
+    if (error instanceof AskHumanSignal && cause === undefined) return this.#askHuman(error.message);
     if (cause === 'draining') return this.#release(toTaskError(this.signal.reason), 0, false);
     if (isPermanentError(error) && cause === undefined) return this.#close('dead-lettered', toTaskError(error));
     return this.#failed(cause === undefined ? error : this.signal.reason, isRetryableError(error) ? error.delayMs : undefined);
@@ -273,6 +269,18 @@ export class Attempt {
     // In place, the broker would go on counting from where it is.
     if (capped) return this.#handOff(reason.message);
     return this.#release(reason, delayMs ?? backoffDelay(this.definition.backoff, failures), true);
+  }
+
+  async #askHuman(question: string): Promise<AttemptOutcome> {
+    let outcome: Outcome;
+    try {
+      outcome = await this.port.askHuman(question);
+    } catch (error) {
+      // The message does not fit into the record, and will not the next time.
+      return this.#close('dead-lettered', toTaskError(error));
+    }
+    this.services.heartbeat.drop(this.#kept);
+    return outcome === 'done' ? 'waiting-human' : this.#notDone(outcome);
   }
 
   async #handOff(reason: string): Promise<AttemptOutcome> {
@@ -322,20 +330,6 @@ export class Attempt {
     return 'lost' in outcome ? 'lost' : 'unknown';
   }
 
-  async #receipt(value: unknown): Promise<Omit<SettlementReceipt, 'token'>> {
-    const { task } = this.port;
-    const effect = this.lastEffect;
-    return {
-      taskId: task.taskId,
-      stage: 'settled',
-      externalSystem: effect?.system ?? 'none',
-      externalId: effect?.id ?? resultHash(value),
-      status: effect?.status ?? 'done',
-      idempotencyKey: task.record.idempotencyKey,
-      verifiedAt: (await this.#host.storeNow()) ?? this.services.clock.wall(),
-    };
-  }
-
   #rejectAs(outcome: AttemptOutcome, value: unknown): AttemptOutcome {
     this.#reject(value);
     return outcome;
@@ -343,19 +337,7 @@ export class Attempt {
 
   /** The result came too late or under a lost lease: reported, never stored as the outcome. */
   #reject(value: unknown): void {
-    const { task } = this.port;
-    const effect = this.lastEffect;
-    task.announce('result_rejected', {
-      resultHash: resultHash(value),
-      ownership: task.ownership(),
-      lastConfirmedAt: task.lastConfirmedAt,
-      ...(effect && { externalSystem: effect.system, externalId: effect.id }),
-    });
-    try {
-      this.services.onRejected?.({ taskId: task.taskId, token: task.token, result: value });
-    } catch (error) {
-      task.announce('warning', { reason: 'onRejected failed', errorCode: error instanceof Error ? error.name : 'unknown' });
-    }
+    rejectResult(this.port.task, this.lastEffect, value, this.services.onRejected);
   }
 
   #loseWith(loss: Lost): void {
@@ -370,13 +352,5 @@ export class Attempt {
     this.#unwatch();
     // Whoever still waits on the signal learns that there is nothing left to do.
     if (!this.signal.aborted) this.#controller.abort(new TaskAborted('lost', 'the attempt has ended'));
-  }
-}
-
-function resultHash(value: unknown): string {
-  try {
-    return hashJson(value);
-  } catch {
-    return createHash('sha256').update(typeof value).digest('hex');
   }
 }

@@ -17,7 +17,7 @@ export async function closeOpenEffects(attempt: Attempt): Promise<void> {
     await findForClosing(host, name, record, options, async (signal) => {
       if (options) return readBack(host, options, record.key, record, signal);
       if (record.lookUrl === undefined) return { state: 'unknown' };
-      return readBackGuarded(host, record.lookUrl, record.key, signal);
+      return readBackGuarded(host, { url: record.lookUrl }, record.key, signal);
     });
   }
 }

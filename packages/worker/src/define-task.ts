@@ -63,6 +63,7 @@ export interface TaskDefinition<Input = unknown, Result = unknown> {
   readonly backoff: Backoff;
   readonly identity: 'task-id' | 'message-id';
   readonly strict: boolean;
+  /** The key of which one task at a time may run. */
   readonly keyOf?: (task: TaskMessage) => string | undefined;
   /** Does the work. */
   run(input: Input, ctx: TaskContext): Promise<Result> | Result;

@@ -5,6 +5,8 @@ import type { ReadBackContext } from './effect-options.ts';
 export interface GuardedLook {
   readonly kind: 'guarded';
   readonly url: string;
+  /** Sent with every look, such as an `authorization`; never stored. */
+  readonly headers?: Readonly<Record<string, string>> | (() => Promise<Readonly<Record<string, string>>>);
 }
 
 /** The response a guarded receiver stored for the effect's key. */
@@ -26,23 +28,24 @@ const DEFAULT_PATH = '/.well-known/leasehold/look';
 
 /**
  * Reads back from a guarded receiver. `url` is the receiver's origin (the look endpoint is at `/.well-known/leasehold/look` there)
- * or, with a path, the look endpoint itself.
+ * or, with a path, the look endpoint itself. `headers` go with every look: an authentication, say, asked for anew each time if it is a function.
+ * A sweep in another process does not have them; what it cannot look at there stays in doubt.
  *
  * @throws LeaseholdError `bad-option` for something that is not an http(s) URL.
  */
-export function guarded(url: string): GuardedLook {
+export function guarded(url: string, options: Pick<GuardedLook, 'headers'> = {}): GuardedLook {
   if (!URL.canParse(url)) throw badOption('guarded(url)', url, "give an http(s) URL, such as 'https://tickets.internal'.");
   const parsed = new URL(url);
   if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') throw badOption('guarded(url)', url, 'the URL has to be http or https.');
   if (parsed.pathname === '/') parsed.pathname = DEFAULT_PATH;
-  return { kind: 'guarded', url: parsed.href };
+  return { kind: 'guarded', url: parsed.href, ...options };
 }
 
 /** Asks a look endpoint. Throws when it does not answer in its format: then nothing is known. */
-export async function lookUp(url: string, context: Pick<ReadBackContext, 'scope' | 'fence' | 'idempotencyKey' | 'headers' | 'signal'>): Promise<LookAnswer> {
+export async function lookUp({ url, headers }: Pick<GuardedLook, 'url' | 'headers'>, context: Pick<ReadBackContext, 'scope' | 'fence' | 'idempotencyKey' | 'headers' | 'signal'>): Promise<LookAnswer> {
   const response = await fetch(url, {
     method: 'POST',
-    headers: { ...context.headers, 'content-type': 'application/json' },
+    headers: { ...(typeof headers === 'function' ? await headers() : headers), ...context.headers, 'content-type': 'application/json' },
     body: JSON.stringify({ scope: context.scope, fence: context.fence, key: context.idempotencyKey }),
     signal: context.signal,
     redirect: 'error',

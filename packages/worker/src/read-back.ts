@@ -1,6 +1,6 @@
 import { parseDuration, PermanentError, sleep, type Clock, type EffectRecord, type TaskLease } from '@leasehold/core';
 import type { EffectOptions, ReadBackContext } from './effect-options.ts';
-import { lookUp, type LookedUp } from './guarded.ts';
+import { lookUp, type GuardedLook, type LookedUp } from './guarded.ts';
 
 /** What reading back came to. `unknown`: it cannot tell; never a reason for a second write. `refused`: the receiver refused for good, nothing exists. */
 export type ReadBackResult<Found> =
@@ -24,9 +24,9 @@ export interface ReadBackHost {
 const IN_PROGRESS = { tries: 6, waitMs: 500 };
 
 /** Reads back through a look endpoint. */
-export async function readBackGuarded(host: ReadBackHost, url: string, key: string, signal: AbortSignal): Promise<ReadBackResult<LookedUp>> {
+export async function readBackGuarded(host: ReadBackHost, look: Pick<GuardedLook, 'url' | 'headers'>, key: string, signal: AbortSignal): Promise<ReadBackResult<LookedUp>> {
   for (let tries = 1; ; tries++) {
-    const answer = await lookUp(url, host.context(key, signal));
+    const answer = await lookUp(look, host.context(key, signal));
     switch (answer.state) {
       case 'done':
         if (answer.response.status >= 400) return { state: 'refused', status: answer.response.status };
@@ -61,7 +61,7 @@ export async function readBack<Committed, Found>(
   // Nothing to read: the same call with the same key is answered as before, so committing again is safe.
   if (way === 'provider-replays-key') return { state: 'absent' };
   if (way === 'human') return { state: 'unknown' };
-  if (typeof way === 'object') return (await readBackGuarded(host, way.url, key, signal)) as ReadBackResult<Found>;
+  if (typeof way === 'object') return (await readBackGuarded(host, way, key, signal)) as ReadBackResult<Found>;
   const found = await way(host.context(key, signal));
   if (found !== undefined && found !== null) return { state: 'found', found };
   if (!intended || options.receiver === 'guarded' || options.receiver === 'idempotent') return { state: 'absent' };

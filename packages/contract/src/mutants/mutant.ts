@@ -5,6 +5,7 @@ import { runCases } from '../run-cases.ts';
 /** A driver with one thing wrong, and the cases that have to notice. */
 export interface Mutant<Harness, Capabilities> {
   readonly wrong: string;
+  /** A harness whose drivers have the fault. */
   readonly make: () => Harness;
   /** How the names of the cases begin that have to fail; others may fail as well. */
   readonly fails: readonly string[];

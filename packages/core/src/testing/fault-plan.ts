@@ -89,6 +89,7 @@ export interface PlannedFault {
  * faults.on('complete', dropAnswer(), { nth: 3 });
  */
 export interface FaultPlan<Driver> {
+  /** Plans a fault for calls of one method; of several that fit a call, the one planned first that is not used up is taken. */
   on<Method extends MethodOf<Driver>>(
     method: Method,
     fault: Fault,
