@@ -26,7 +26,10 @@ test('a duplicate of a live task is parked and kept, not run and not acknowledge
   await world.until(() => run.worker.stats.parked === 1);
   for (let minute = 0; minute < 4; minute++) {
     await world.clock.advance(60_000);
-    expect(world.queue.messages.map(({ deliveries, heldUntil }) => [deliveries, heldUntil !== undefined])).toEqual([[1, true], [1, true]]);
+    expect(world.queue.messages.map(({ deliveries, heldUntil }) => [deliveries, heldUntil !== undefined])).toEqual([
+      [1, true],
+      [1, true],
+    ]);
     expect(a.brokerFaults.callsOf('complete')).toEqual([]);
   }
   await world.until(() => world.quiet);
@@ -68,8 +71,13 @@ test('a parked duplicate of a dead owner does not starve behind a full worker', 
   for (let number = 0; number < 100; number++) await world.enqueue({ type: 'task', input: { number } });
   a.process.kill();
   // After a late claim a duplicate may be the only message that is left.
-  const [first] = a.brokerFaults.callsOf('receive').flatMap(({ ended }) => (ended && 'value' in ended ? (ended.value as { handle: string }[]) : []));
-  await memoryBroker({ queue: world.queue, clock: world.clock }).complete([first?.handle ?? ''], new AbortController().signal);
+  const [first] = a.brokerFaults
+    .callsOf('receive')
+    .flatMap(({ ended }) => (ended && 'value' in ended ? (ended.value as { handle: string }[]) : []));
+  await memoryBroker({ queue: world.queue, clock: world.clock }).complete(
+    [first?.handle ?? ''],
+    new AbortController().signal,
+  );
   const killedAt = world.clock.monotonic();
   await world.until(() => world.record('t')?.fencingToken === 2);
   expect(world.clock.monotonic() - killedAt).toBeLessThanOrEqual(45_000);

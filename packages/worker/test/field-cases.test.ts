@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { hashJson, isLeaseholdError, sleep, type ContentStore, type LeaseholdEvent } from '@leasehold/core';
+import { hashJson, sleep, type ContentStore, type LeaseholdEvent } from '@leasehold/core';
 import { memoryBroker, memoryLedger } from '@leasehold/core/memory';
 import { failBefore, hangDeaf, InjectedError } from '@leasehold/core/testing';
-import { createWorker, defineTask, PermanentError, type AnyTask, type TaskContext, type TaskOptions, type WorkerOptions } from '@leasehold/worker';
+import { defineTask, PermanentError, type AnyTask, type TaskContext } from '@leasehold/worker';
 import { World } from './harness.ts';
 import { make } from './making.ts';
 
@@ -33,7 +33,9 @@ test('case 20: payloads that differ in the order of their keys are the same; arr
 test('case 34: wall clocks that step lose nothing', async () => {
   const world = new World();
   const a = world.host('a');
-  const run = a.work([defineTask({ type: 'task', lease: '60s', run: (_input, ctx) => sleep(a.clock, 300_000, ctx.signal) })]);
+  const run = a.work([
+    defineTask({ type: 'task', lease: '60s', run: (_input, ctx) => sleep(a.clock, 300_000, ctx.signal) }),
+  ]);
   const id = await world.enqueue({ type: 'task' });
   for (const step of [60_000, -120_000, 60_000, -3_600_000]) {
     await world.clock.advance(50_000);
@@ -75,8 +77,12 @@ test('case 36: of four bodies the two valid ones run, and each bad one is dead-l
   const a = world.host('a');
   const run = a.work([defineTask({ type: 'task', run: () => null })]);
   const driver = memoryBroker({ queue: world.queue, clock: world.clock });
-  const event = (id: string): string => JSON.stringify({ specversion: '1.0', id, source: 'leasehold', type: 'task', data: {} });
-  const bodies = [event('one'), '{', '', event('two')].map((text) => ({ body: new TextEncoder().encode(text), attributes: {} }));
+  const event = (id: string): string =>
+    JSON.stringify({ specversion: '1.0', id, source: 'leasehold', type: 'task', data: {} });
+  const bodies = [event('one'), '{', '', event('two')].map((text) => ({
+    body: new TextEncoder().encode(text),
+    attributes: {},
+  }));
   await driver.send(bodies, never);
   await world.until(() => world.quiet);
   expect(run.worker.stats.outcomes.settled).toBe(2);
@@ -84,71 +90,12 @@ test('case 36: of four bodies the two valid ones run, and each bad one is dead-l
     ['undecodable', 'body is not JSON.'],
     ['undecodable', 'body is empty; send a JSON document.'],
   ]);
-  expect(world.named('task_dead_lettered')).toMatchObject([{ errorClass: 'undecodable' }, { errorClass: 'undecodable' }]);
+  expect(world.named('task_dead_lettered')).toMatchObject([
+    { errorClass: 'undecodable' },
+    { errorClass: 'undecodable' },
+  ]);
   await world.end();
 });
-
-test.each<[string, Partial<TaskOptions<unknown, unknown>>, RegExp]>([
-  ['a lease without a unit', { lease: '30' }, /^task\.lease is "30": it has no unit; write '30s'/],
-  ['an empty lease', { lease: '' }, /^task\.lease is "": write a number and a unit/],
-  ['a lease that is not a number', { lease: Number.NaN }, /^task\.lease is NaN: write a length of time/],
-  ['a negative lease', { lease: -1 }, /^task\.lease is -1: the least is/],
-  ['an infinite lease', { lease: Number.POSITIVE_INFINITY }, /^task\.lease is Infinity/],
-  ['half a millisecond', { lease: 0.5 }, /^task\.lease is 0\.5: a number means milliseconds and has to be whole/],
-  ['a beat as long as the lease', { lease: { length: '30s', heartbeat: '30s' } }, /^task\.lease: L = 30000 ms is not longer than R\*H \+ J = 1 \* 30000/],
-  ['no attempts', { limits: { attempts: 0 } }, /^task\.limits\.attempts is 0: give a whole number from 1 up/],
-  ['half an attempt', { limits: { attempts: 1.5 } }, /^task\.limits\.attempts is 1\.5/],
-  ['a tool limit without a unit', { limits: { tool: '60' } }, /^task\.limits\.tool is "60": it has no unit/],
-  ['a stage that is none', { limits: { stage: { flying: '1m' } as object } }, /^task\.limits\.stage\.flying is not a stage/],
-  ['a deadline of nothing', { limits: { deadline: 0 } }, /^task\.limits\.deadline is 0/],
-  ['a stall limit that is not a number', { limits: { progress: Number.NaN } }, /^task\.limits\.progress is NaN/],
-  ['a backoff without a unit', { backoff: { first: '5' } }, /^task\.backoff\.first is "5"/],
-  ['no concurrency', { concurrency: 0 }, /^task\.concurrency is 0/],
-  ['no function', { run: 'later' as unknown as () => null }, /^task\.run is "later"/],
-  ['no type', { type: '' }, /^type is "": give the task a name/],
-])('case 40: %s is refused by name and unit', (_what, options, message) => {
-  expectRefusal(() => defineTask({ type: 'task', run: () => null, ...options }), message);
-});
-
-test.each<[string, Partial<WorkerOptions>, RegExp]>([
-  ['a drain without a unit', { drain: '25' }, /^drain is "25": it has no unit; write '25s'/],
-  ['an infinite drain', { drain: Number.POSITIVE_INFINITY }, /^drain is Infinity/],
-  ['a negative grace', { abortGrace: -1 }, /^abortGrace is -1/],
-  ['a poll longer than 20 s', { poll: '25s' }, /^poll is "?25s"?: the most is 20s/],
-  ['no concurrency', { concurrency: 0 }, /^concurrency is 0/],
-  ['a concurrency that is not a number', { concurrency: Number.NaN }, /^concurrency is NaN/],
-  ['no tasks', { tasks: [] }, /^tasks is an array: list at least one/],
-  ['a task that was not defined', { tasks: [{ type: 'task', run: () => null } as unknown as AnyTask] }, /^tasks/],
-  ['two tasks of one type', { tasks: [defineTask({ type: 'x', run: () => 1 }), defineTask({ type: 'x', run: () => 2 })] }, /^tasks is "x": two tasks/],
-  ['no broker', { broker: undefined as unknown as WorkerOptions['broker'] }, /^broker is undefined/],
-  ['a lease below the ledger\'s', { tasks: [defineTask({ type: 'x', lease: '2s', run: () => 1 })] }, /^x\.lease is 2s, but this ledger cannot keep leases below 5s apart/],
-  [
-    'minutes taken for seconds',
-    { tasks: [defineTask({ type: 'x', lease: 90, run: () => 1 })] },
-    /^x\.lease is 90ms, but this ledger .* did you mean '90s'\?/,
-  ],
-  [
-    'a margin within the clock error',
-    { tasks: [defineTask({ type: 'x', lease: { length: '9s', margin: '200ms' }, run: () => 1 })] },
-    /^x\.lease: the margin J = 200 ms has to exceed the clock error and batching delay of 420 ms/,
-  ],
-])('case 40: a worker with %s is refused before any receive', (_what, options, message) => {
-  const world = new World({ ledger: { minLeaseMs: 5_000, clockErrorMs: 200 } });
-  const a = world.host('a');
-  expectRefusal(() => createWorker({ broker: a.broker, tasks: [defineTask({ type: 'task', run: () => null })], ...options }), message);
-  expect(a.brokerFaults.calls).toEqual([]);
-});
-
-function expectRefusal(act: () => unknown, message: RegExp): void {
-  try {
-    act();
-  } catch (error) {
-    expect(error).toSatisfy(isLeaseholdError);
-    expect(error).toMatchObject({ message: expect.stringMatching(message) as string, field: expect.any(String) as string });
-    return;
-  }
-  throw new Error('nothing was refused');
-}
 
 test('case 45: whatever a handler returns, its completion counts and nothing runs again', async () => {
   const world = new World();
@@ -197,7 +144,9 @@ test('case 45: of fifty first claims at once one wins, the others see that it is
   let runs = 0;
   const workers = Array.from({ length: 50 }, (_, index) => {
     const host = world.host(`w${index}`);
-    return host.work([defineTask({ type: 'task', run: () => (runs++, sleep(world.clock, 10_000)) })], { concurrency: 1 });
+    return host.work([defineTask({ type: 'task', run: () => (runs++, sleep(world.clock, 10_000)) })], {
+      concurrency: 1,
+    });
   });
   await world.clock.advance(100);
   for (let copy = 0; copy < 50; copy++) await world.enqueue({ type: 'task', taskId: 't', idempotencyKey: 'k' });
@@ -228,7 +177,9 @@ test('case 46: throttled twice, then served: the lease is kept, and the retries 
   const world = new World();
   const a = world.host('a');
   a.ledgerFaults.on('put', failBefore('throttled'), { nth: 3, times: 2 });
-  const run = a.work([defineTask({ type: 'task', lease: '30s', run: (_input, ctx) => sleep(a.clock, 120_000, ctx.signal) })]);
+  const run = a.work([
+    defineTask({ type: 'task', lease: '30s', run: (_input, ctx) => sleep(a.clock, 120_000, ctx.signal) }),
+  ]);
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => world.quiet);
   expect(run.worker.stats).toMatchObject({ claimed: 1, outcomes: { settled: 1 } });
@@ -287,7 +238,8 @@ test('case 48: a marker in payload, handle, SDK errors and tool answers reaches 
   const world = new World({
     wrap: (driver) => ({
       ...driver,
-      receive: async (ask, signal) => (await driver.receive(ask, signal)).map((one) => ({ ...one, handle: `${marker}|${String(one.handle)}` })),
+      receive: async (ask, signal) =>
+        (await driver.receive(ask, signal)).map((one) => ({ ...one, handle: `${marker}|${String(one.handle)}` })),
       extend: (handles, leaseMs, signal) => driver.extend(handles.map(bare), leaseMs, signal),
       complete: (handles, signal) => driver.complete(handles.map(bare), signal),
       release: (handles, delayMs, signal) => driver.release(handles.map(bare), delayMs, signal),
@@ -321,10 +273,20 @@ test('case 48: a marker in payload, handle, SDK errors and tool answers reaches 
       },
     }),
     defineTask({ type: 'fails', limits: { attempts: 1 }, run: fail }),
-    defineTask({ type: 'refuses', run: (_input, ctx) => make(world, a, ctx, 'create', 'guarded function', { commit: fail, readBack: fail }), limits: { attempts: 1 } }),
+    defineTask({
+      type: 'refuses',
+      run: (_input, ctx) => make(world, a, ctx, 'create', 'guarded function', { commit: fail, readBack: fail }),
+      limits: { attempts: 1 },
+    }),
     defineTask({
       type: 'checks',
-      input: { '~standard': { version: 1, vendor: 'v', validate: (value) => ({ issues: [{ message: `not good: ${JSON.stringify(value)}`, path: ['said'] }] }) } },
+      input: {
+        '~standard': {
+          version: 1,
+          vendor: 'v',
+          validate: (value) => ({ issues: [{ message: `not good: ${JSON.stringify(value)}`, path: ['said'] }] }),
+        },
+      },
       run: () => null,
     }),
   ];
@@ -335,7 +297,8 @@ test('case 48: a marker in payload, handle, SDK errors and tool answers reaches 
   expect(holders(marker, world.events)).toEqual([]);
   expect(holders(marker, run.warnings)).toEqual([]);
   expect(world.table.records).toHaveLength(4);
-  for (const { checkpoint: _checkpoint, result: _result, ...record } of world.table.records) expect(JSON.stringify(record)).not.toContain(marker);
+  for (const { checkpoint: _checkpoint, result: _result, ...record } of world.table.records)
+    expect(JSON.stringify(record)).not.toContain(marker);
   for (const { reason, description, attributes } of world.queue.deadLetters) {
     expect(JSON.stringify([reason, description, attributes])).not.toContain(marker);
   }
@@ -351,7 +314,14 @@ test('case 48: what a handler itself says about a permanent error is kept, cut a
   const world = new World();
   const a = world.host('a');
   const said = 'the account is closed; token=abc123 user@example.com https://x.test/a?sig=1 ' + 'long '.repeat(100);
-  a.work([defineTask({ type: 'task', run: () => { throw new PermanentError(said); } })]);
+  a.work([
+    defineTask({
+      type: 'task',
+      run: () => {
+        throw new PermanentError(said);
+      },
+    }),
+  ]);
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => world.quiet);
   const message = world.record(id)?.lastError?.message ?? '';

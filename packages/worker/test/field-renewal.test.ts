@@ -33,7 +33,12 @@ test('case 1: a loop blocked beyond its lease wakes up aborted, and nothing it w
   expect(first.worker.stats.outcomes).toMatchObject({ lost: 1, settled: 0 });
   expect(rejected).toEqual([{ taskId: id, token: 1, result: { by: 'a' } }]);
   await world.until(() => world.quiet);
-  expect(world.record(id)).toMatchObject({ state: 'settled', fencingToken: 2, settlementReceipt: { token: 2 }, result: { inline: { by: 'b' } } });
+  expect(world.record(id)).toMatchObject({
+    state: 'settled',
+    fencingToken: 2,
+    settlementReceipt: { token: 2 },
+    result: { inline: { by: 'b' } },
+  });
   expect(world.named('task_settled')).toHaveLength(1);
   await world.end();
 });
@@ -77,7 +82,8 @@ test('case 4: ten messages at concurrency 1 all run, and none waits unleased', a
   for (let number = 0; number < 10; number++) await world.enqueue({ type: 'task', input: { number } });
   let most = 0;
   await world.until(() => {
-    const acknowledging = world.table.records.filter(({ state }) => state === 'settled').length - (10 - world.queue.messages.length);
+    const acknowledging =
+      world.table.records.filter(({ state }) => state === 'settled').length - (10 - world.queue.messages.length);
     most = Math.max(most, world.queue.inFlight.length - acknowledging);
     return world.quiet;
   });

@@ -6,7 +6,11 @@ import { createWorker, defineTask, isTaskAborted, type AnyTask, type TaskContext
 import { World, type Host } from './harness.ts';
 
 /** A task that goes on for `ms`, or until its signal aborts. */
-const patient = (host: Host, ms: number, options: { lease?: string; stage?: string; contexts?: TaskContext[] } = {}): AnyTask =>
+const patient = (
+  host: Host,
+  ms: number,
+  options: { lease?: string; stage?: string; contexts?: TaskContext[] } = {},
+): AnyTask =>
   defineTask({
     type: 'task',
     ...(options.lease !== undefined && { lease: options.lease }),
@@ -19,11 +23,13 @@ const patient = (host: Host, ms: number, options: { lease?: string; stage?: stri
   });
 
 /** A poll that does not listen to its signal: it answers, with what there is then, after `ms`. */
-const deafPoll = (ms: number): Fault => async (call) => {
-  await sleep(call.clock, ms);
-  const [ask] = call.args as [{ max: number; leaseMs: number }];
-  return call.apply([{ ...ask, waitMs: 0 }], new AbortController().signal);
-};
+const deafPoll =
+  (ms: number): Fault =>
+  async (call) => {
+    await sleep(call.clock, ms);
+    const [ask] = call.args as [{ max: number; leaseMs: number }];
+    return call.apply([{ ...ask, waitMs: 0 }], new AbortController().signal);
+  };
 
 test('case 24: a message that a deaf poll brings after the stop is given back at once', async () => {
   const world = new World();
@@ -69,7 +75,13 @@ test('case 25: during a drain longer than the lease renewals go on; at its end t
   expect(await stopped).toEqual({ outcome: 'drained', leaked: 0 });
   expect(contexts[0]?.signal.reason).toMatchObject({ reason: 'draining' });
   // A drain is not the task's fault, and it is free at once.
-  expect(world.record(id)).toMatchObject({ state: 'queued', attempt: 1, failures: 0, fencingToken: 1, lastError: { errorClass: 'draining' } });
+  expect(world.record(id)).toMatchObject({
+    state: 'queued',
+    attempt: 1,
+    failures: 0,
+    fencingToken: 1,
+    lastError: { errorClass: 'draining' },
+  });
   expect(world.queue.inFlight).toEqual([]);
   await world.end();
 });
@@ -94,11 +106,20 @@ test('case 26: closing resolves when every acknowledgement that was asked for is
   a.brokerFaults.on('complete', delayAnswer(500), { times: Infinity });
   for (let number = 0; number < 7; number++) await world.enqueue({ type: 'task', input: { number } });
   const policy = { timing: patient(a, 1).timing, attempts: 5, retentionMs: 1_000 };
-  const acquired = await world.during(a.broker.acquire({ max: 7, leaseMs: 90_000, waitMs: 0, owner: 'me', policy: () => policy }));
+  const acquired = await world.during(
+    a.broker.acquire({ max: 7, leaseMs: 90_000, waitMs: 0, owner: 'me', policy: () => policy }),
+  );
   const leases = acquired.filter((one: Acquired): one is Lease => one.kind === 'lease');
   const settle = (lease: Lease | undefined): Promise<unknown> => {
     if (!lease) throw new Error('too few leases');
-    const receipt = { taskId: lease.taskId, stage: 'settled', externalSystem: 'none', externalId: '1', status: 'done', verifiedAt: 0 } as const;
+    const receipt = {
+      taskId: lease.taskId,
+      stage: 'settled',
+      externalSystem: 'none',
+      externalId: '1',
+      status: 'done',
+      verifiedAt: 0,
+    } as const;
     return a.broker.settle(lease, { receipt: { ...receipt, idempotencyKey: lease.record.idempotencyKey } });
   };
   await world.during(settle(leases[0]));
@@ -106,7 +127,9 @@ test('case 26: closing resolves when every acknowledgement that was asked for is
   for (const lease of leases.slice(1, 6)) await settle(lease);
   const closed = a.broker.close();
   await world.during(closed);
-  const confirmed = a.brokerFaults.callsOf('complete').flatMap(({ ended }) => (ended && 'value' in ended ? (ended.value as unknown[]) : []));
+  const confirmed = a.brokerFaults
+    .callsOf('complete')
+    .flatMap(({ ended }) => (ended && 'value' in ended ? (ended.value as unknown[]) : []));
   expect(confirmed).toEqual(Array(6).fill('done'));
   expect(await a.broker.handBack(leases[6]?.held as Lease['held'], 0)).toEqual({ failed: 'unavailable' });
   expect(world.queue.messages).toHaveLength(1);
@@ -200,7 +223,11 @@ test('case 30: a handler longer than the longest lease is told, then aborted bef
   expect(told[0]).toBeLessThan(world.clock.monotonic());
   expect(world.named('lease_cap_near')).toHaveLength(1);
   await world.until(() => world.quiet);
-  expect(world.record(id)).toMatchObject({ state: 'dead_lettered', attempt: 2, lastError: { errorClass: 'lease-cap' } });
+  expect(world.record(id)).toMatchObject({
+    state: 'dead_lettered',
+    attempt: 2,
+    lastError: { errorClass: 'lease-cap' },
+  });
   await world.end();
 });
 
@@ -208,8 +235,12 @@ test('case 30: an expected duration beyond the cap is refused at start', () => {
   const world = new World({ broker: { totalLeaseMs: 300_000 } });
   const a = world.host('a');
   const task = defineTask({ type: 'long', lease: '2m', limits: { expected: '15m' }, run: () => null });
-  expect(() => createWorker({ broker: a.broker, tasks: [task] })).toThrow(/long\.limits\.expected is 900000: an attempt .* for 300000 ms at most/);
-  expect(() => defineTask({ type: 'long', limits: { expected: '15m', total: '5m' }, run: () => null })).toThrow(/long\.limits\.expected/);
+  expect(() => createWorker({ broker: a.broker, tasks: [task] })).toThrow(
+    /long\.limits\.expected is 900000: an attempt .* for 300000 ms at most/,
+  );
+  expect(() => defineTask({ type: 'long', limits: { expected: '15m', total: '5m' }, run: () => null })).toThrow(
+    /long\.limits\.expected/,
+  );
   expect(a.brokerFaults.calls).toEqual([]);
 });
 

@@ -16,8 +16,8 @@ import { memoryBroker, memoryLedger, memoryQueue, memoryTable } from '@leasehold
 import type { MemoryBrokerOptions, MemoryLedgerOptions, MemoryQueue, MemoryTable } from '@leasehold/core/memory';
 import { faultPlan, faultyBroker, faultyLedger, type Fault, type FaultPlan } from '@leasehold/core/testing';
 import { createWorker, type AnyTask, type StopReport, type Worker, type WorkerOptions } from '@leasehold/worker';
-import { Invariants } from './invariants.ts';
-import { Process, running } from './process.ts';
+import { Invariants } from '../src/testing/invariants.ts';
+import { Process, running } from '../src/testing/process.ts';
 import { Receiver } from './receiver.ts';
 
 /** One process of the world, with its own drivers on the shared state, and what may befall them. */
@@ -86,7 +86,10 @@ export class World {
       clock: this.clock,
       ...(options.codec && { codec: options.codec }),
     });
-    const ledger = this.invariants.watch(memoryLedger({ ...options.ledger, table: this.table, clock: this.clock }), 'client');
+    const ledger = this.invariants.watch(
+      memoryLedger({ ...options.ledger, table: this.table, clock: this.clock }),
+      'client',
+    );
     this.client = createTaskClient({ broker: this.producer, ledger, clock: this.clock });
     this.#unsubscribe = subscribe((event) => this.events.push(event));
     vi.stubGlobal('fetch', this.receiver.fetch);
@@ -104,16 +107,24 @@ export class World {
     const brokerFaults = faultPlan<BrokerDriver>();
     const ledgerFaults = faultPlan<LedgerDriver>();
     const gate: Fault = (call) =>
-      own.outside(call.method, (onItsOwn) => call.apply(call.args, onItsOwn ? new AbortController().signal : call.signal));
+      own.outside(call.method, (onItsOwn) =>
+        call.apply(call.args, onItsOwn ? new AbortController().signal : call.signal),
+      );
     const brokerGate = faultPlan<BrokerDriver>();
-    for (const method of ['send', 'receive', 'extend', 'complete', 'release', 'reject'] as const) brokerGate.on(method, gate, { times: Infinity });
+    for (const method of ['send', 'receive', 'extend', 'complete', 'release', 'reject'] as const)
+      brokerGate.on(method, gate, { times: Infinity });
     const ledgerGate = faultPlan<LedgerDriver>();
     for (const method of ['put', 'get'] as const) ledgerGate.on(method, gate, { times: Infinity });
     const driver = faultyBroker(faultyBroker(this.#driver(), brokerFaults, this.clock), brokerGate, this.clock);
     const memory = memoryLedger({ ...this.#options.ledger, table: this.table, clock: this.clock });
     const watched = this.invariants.watch(memory, name);
     const ledger = faultyLedger(faultyLedger(watched, ledgerFaults, this.clock), ledgerGate, this.clock);
-    const broker = createLeaseBroker({ driver, ledger, clock: own.clock, ...(this.#options.codec && { codec: this.#options.codec }) });
+    const broker = createLeaseBroker({
+      driver,
+      ledger,
+      clock: own.clock,
+      ...(this.#options.codec && { codec: this.#options.codec }),
+    });
     const host: Host = {
       name,
       process: own,
@@ -126,7 +137,12 @@ export class World {
         const warnings: string[] = [];
         const logger = { warn: (_fields: object, message: string) => void warnings.push(message) };
         const worker = createWorker({ broker, tasks, signals: false, service: name, logger, ...options });
-        const run: { -readonly [Field in keyof Running]: Running[Field] } = { worker, host, warnings, report: undefined };
+        const run: { -readonly [Field in keyof Running]: Running[Field] } = {
+          worker,
+          host,
+          warnings,
+          report: undefined,
+        };
         running.run(own, () => void worker.run().then((report) => (run.report = report)));
         this.#runs.push(run);
         return run;
@@ -170,7 +186,10 @@ export class World {
 
   /** True when no message is left and every record is terminal. */
   get quiet(): boolean {
-    return this.queue.messages.length === 0 && this.table.records.every((record) => ['settled', 'dead_lettered', 'cancelled'].includes(record.state));
+    return (
+      this.queue.messages.length === 0 &&
+      this.table.records.every((record) => ['settled', 'dead_lettered', 'cancelled'].includes(record.state))
+    );
   }
 
   /** Stops every living worker and checks that nothing is left: no timer, no violated invariant. */
@@ -181,7 +200,8 @@ export class World {
     }
     await this.until(() => alive.every(({ report }) => report !== undefined));
     expect(this.invariants.violations).toEqual([]);
-    for (const { name, process: own } of this.hosts) if (own.alive) expect(`${name}: ${own.pending} timers`).toBe(`${name}: 0 timers`);
+    for (const { name, process: own } of this.hosts)
+      if (own.alive) expect(`${name}: ${own.pending} timers`).toBe(`${name}: 0 timers`);
     // A pause or a late call that a fate began may outlast the stop.
     if (this.hosts.some((host) => host.process.struck)) await this.clock.advance(100_000);
     expect(this.clock.pending).toBe(0);

@@ -49,10 +49,19 @@ test('a thousand leases are beaten by one timer, and nothing of them remains', a
 });
 
 /** A lease that is confirmed at every beat, or as `answer` says. */
-function fake(clock: ReturnType<typeof virtualClock>, leaseMs: number, answer: () => 'held' | 'unknown' | Lost = () => 'held') {
+function fake(
+  clock: ReturnType<typeof virtualClock>,
+  leaseMs: number,
+  answer: () => 'held' | 'unknown' | Lost = () => 'held',
+) {
   const beats: number[] = [];
   const losses: Lost[] = [];
-  const task = { timing: leaseTiming(leaseMs), confirmedUntil: clock.monotonic() + leaseMs, lost: undefined as Lost | undefined, ended: false };
+  const task = {
+    timing: leaseTiming(leaseMs),
+    confirmedUntil: clock.monotonic() + leaseMs,
+    lost: undefined as Lost | undefined,
+    ended: false,
+  };
   const kept: Kept = {
     task: task as unknown as TaskLease,
     brokerUntil: () => Number.POSITIVE_INFINITY,
@@ -69,14 +78,19 @@ function fake(clock: ReturnType<typeof virtualClock>, leaseMs: number, answer: (
 
 test('beats start by half of what remains, at once within the margin, and never with a negative delay', () => {
   fc.assert(
-    fc.property(fc.integer({ min: 9, max: 3_600_000 }), fc.double({ min: -1, max: 1.2, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }), (leaseMs, share, random) => {
-      const timing = leaseTiming(leaseMs);
-      const remaining = leaseMs * share;
-      const delay = beatDelay(timing, remaining, () => random);
-      expect(delay).toBeGreaterThanOrEqual(0);
-      expect(delay).toBeLessThanOrEqual(Math.max(0, remaining / 2));
-      if (remaining <= timing.marginMs) expect(delay).toBe(0);
-    }),
+    fc.property(
+      fc.integer({ min: 9, max: 3_600_000 }),
+      fc.double({ min: -1, max: 1.2, noNaN: true }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (leaseMs, share, random) => {
+        const timing = leaseTiming(leaseMs);
+        const remaining = leaseMs * share;
+        const delay = beatDelay(timing, remaining, () => random);
+        expect(delay).toBeGreaterThanOrEqual(0);
+        expect(delay).toBeLessThanOrEqual(Math.max(0, remaining / 2));
+        if (remaining <= timing.marginMs) expect(delay).toBe(0);
+      },
+    ),
   );
 });
 
@@ -112,7 +126,10 @@ test('a beat in flight is not started again, and its end counts for nothing once
   const clock = virtualClock();
   const { kept, beats } = fake(clock, 9_000);
   let answer: (result: 'held') => void = () => undefined;
-  const slow: Kept = { ...kept, beat: () => (beats.push(clock.monotonic()), new Promise((resolve) => (answer = resolve))) };
+  const slow: Kept = {
+    ...kept,
+    beat: () => (beats.push(clock.monotonic()), new Promise((resolve) => (answer = resolve))),
+  };
   const heartbeat = createHeartbeat(clock);
   heartbeat.keep(slow);
   await clock.advance(20_000);
@@ -194,7 +211,11 @@ test('a ledger that does not answer one lease does not hold up the beats of the 
   await world.until(() => contexts.length === 3);
   a.ledgerFaults.on('put', hang(), { when: (next) => next.taskId === 'stuck', times: Infinity });
   await world.clock.advance(60_000);
-  expect(Object.fromEntries(contexts.map(({ taskId, ownership }) => [taskId, ownership]))).toEqual({ one: 'held', stuck: 'lost', two: 'held' });
+  expect(Object.fromEntries(contexts.map(({ taskId, ownership }) => [taskId, ownership]))).toEqual({
+    one: 'held',
+    stuck: 'lost',
+    two: 'held',
+  });
 });
 
 test('slow beats of the ledger keep the lease, and ownership is unknown in between', async () => {

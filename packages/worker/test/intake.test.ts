@@ -3,10 +3,15 @@ import { sleep } from '@leasehold/core';
 import { defineTask, type AnyTask } from '@leasehold/worker';
 import { World, type Host } from './harness.ts';
 
-const lasting = (host: Host, type: string, ms: number, options: Partial<Parameters<typeof defineTask>[0]> = {}): AnyTask =>
-  defineTask({ type, ...options, run: (_input, ctx) => sleep(host.clock, ms, ctx.signal) });
+const lasting = (
+  host: Host,
+  type: string,
+  ms: number,
+  options: Partial<Parameters<typeof defineTask>[0]> = {},
+): AnyTask => defineTask({ type, ...options, run: (_input, ctx) => sleep(host.clock, ms, ctx.signal) });
 
-const asked = (host: Host): readonly number[] => host.brokerFaults.callsOf('receive').map(({ args }) => (args[0] as { max: number }).max);
+const asked = (host: Host): readonly number[] =>
+  host.brokerFaults.callsOf('receive').map(({ args }) => (args[0] as { max: number }).max);
 
 test('a worker asks for no more than it can start, and the rest stays in the queue', async () => {
   const world = new World();
@@ -17,7 +22,10 @@ test('a worker asks for no more than it can start, and the rest stays in the que
   await world.until(() => {
     const running = world.table.records.filter(({ state }) => state === 'running').length;
     most = Math.max(most, running);
-    const unstarted = world.queue.inFlight.length - world.table.records.filter(({ state }) => state !== 'queued').length + (12 - world.queue.messages.length);
+    const unstarted =
+      world.queue.inFlight.length -
+      world.table.records.filter(({ state }) => state !== 'queued').length +
+      (12 - world.queue.messages.length);
     expect(unstarted).toBeLessThanOrEqual(3 - running);
     return world.quiet;
   });
@@ -103,7 +111,10 @@ test('one of several bad messages delays nothing', async () => {
   const world = new World();
   const a = world.host('a');
   const run = a.work([lasting(a, 'task', 1_000)], { concurrency: 10 });
-  a.ledgerFaults.on('put', () => new Promise(() => undefined), { when: (next) => next.taskId === 'stuck', times: Infinity });
+  a.ledgerFaults.on('put', () => new Promise(() => undefined), {
+    when: (next) => next.taskId === 'stuck',
+    times: Infinity,
+  });
   for (const taskId of ['one', 'stuck', 'two']) await world.enqueue({ type: 'task', taskId });
   await world.clock.advance(5_000);
   expect(run.worker.stats.outcomes.settled).toBe(2);
@@ -142,7 +153,9 @@ test('receiving that fails is tried again ever later, and warned about once', as
 test('a task that waits long for its type is not given up by the broker, and never given back beyond a third of its deliveries', async () => {
   const world = new World({ broker: { maxDeliveries: 13 } });
   const a = world.host('a');
-  const run = a.work([lasting(a, 'slow', 120_000, { concurrency: 1 }), lasting(a, 'quick', 1_000)], { concurrency: 10 });
+  const run = a.work([lasting(a, 'slow', 120_000, { concurrency: 1 }), lasting(a, 'quick', 1_000)], {
+    concurrency: 10,
+  });
   for (let number = 0; number < 4; number++) await world.enqueue({ type: 'slow', input: { number } });
   await world.until(() => world.quiet);
   expect(world.queue.deadLetters).toEqual([]);

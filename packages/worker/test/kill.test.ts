@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { isTerminal } from '@leasehold/core';
 import { World } from './harness.ts';
 import { FATES, paths, type Path } from './paths.ts';
-import type { FatePoint } from './process.ts';
+import type { FatePoint } from '../src/testing/process.ts';
 
 /** Longer than any lease and than the patience of any call. */
 const LONG = 40_000;
@@ -72,7 +72,11 @@ test('three workers at once, any fates at any calls of two of them: nothing happ
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...able), anyPoint, anyPoint, async (path, one, other) => {
       const world = new World();
-      for (const [name, point] of [['first', one], ['second', other], ['third', undefined]] as const) {
+      for (const [name, point] of [
+        ['first', one],
+        ['second', other],
+        ['third', undefined],
+      ] as const) {
         const host = world.host(name);
         if (point) host.process.plan(point);
         host.work(path.tasks(world, host));

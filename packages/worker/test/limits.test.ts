@@ -30,7 +30,8 @@ function once(host: Host, limits: TaskLimits, run: (ctx: TaskContext) => Promise
   return seen;
 }
 
-const reasons = ({ contexts }: Seen): readonly unknown[] => contexts.map(({ signal }) => isTaskAborted(signal.reason) && signal.reason.reason);
+const reasons = ({ contexts }: Seen): readonly unknown[] =>
+  contexts.map(({ signal }) => isTaskAborted(signal.reason) && signal.reason.reason);
 const seconds = (world: World): number => (world.clock.monotonic() - 1_000) / 1_000;
 
 test('a stage that lasts longer than its limit ends the attempt; renewing stops with it', async () => {
@@ -46,7 +47,11 @@ test('a stage that lasts longer than its limit ends the attempt; renewing stops 
   expect(seconds(world)).toBe(100);
   expect(reasons(seen)).toEqual(['stage-limit']);
   await world.until(() => world.quiet);
-  expect(world.record(id)).toMatchObject({ state: 'dead_lettered', stage: 'external_call', lastError: { errorClass: 'stage-limit' } });
+  expect(world.record(id)).toMatchObject({
+    state: 'dead_lettered',
+    stage: 'external_call',
+    lastError: { errorClass: 'stage-limit' },
+  });
   await world.end();
 });
 
@@ -90,7 +95,11 @@ test('a stalled handler that goes on is not renewed any more', async () => {
   await world.until(() => seen.contexts[0]?.signal.aborted === true);
   const renewals = world.record(id)?.renewalCount;
   await world.clock.advance(60_000);
-  expect(world.record(id)).toMatchObject({ renewalCount: renewals, state: 'dead_lettered', lastError: { errorClass: 'attempts-exhausted' } });
+  expect(world.record(id)).toMatchObject({
+    renewalCount: renewals,
+    state: 'dead_lettered',
+    lastError: { errorClass: 'attempts-exhausted' },
+  });
 });
 
 test('entering another stage is progress, even with the same words', async () => {
@@ -132,7 +141,10 @@ test('a tool call has a timeout of its own, and the lease goes on', async () => 
   expect(signals.map(({ reason }) => isTaskAborted(reason) && reason.reason)).toEqual(['tool-timeout', 'tool-timeout']);
   expect(world.record(id)).toMatchObject({ state: 'settled', result: { inline: ['tool-timeout', 'tool-timeout'] } });
   const finished = world.named('tool_request_finished');
-  expect(finished).toMatchObject([{ durationMs: 70_000, errorCode: 'ToolTimeout' }, { durationMs: 50_000, errorCode: 'ToolTimeout' }]);
+  expect(finished).toMatchObject([
+    { durationMs: 70_000, errorCode: 'ToolTimeout' },
+    { durationMs: 50_000, errorCode: 'ToolTimeout' },
+  ]);
   await world.end();
 });
 
@@ -157,7 +169,8 @@ test('a tool call that ignores its timeout, in a handler that fails, leaves the 
       type: 'task',
       lease: '30s',
       limits: { tool: '20s' },
-      run: (_input, ctx) => (ctx.attempt > 1 ? 'second' : ctx.call('ask', {}, () => new Promise<string>(() => undefined))),
+      run: (_input, ctx) =>
+        ctx.attempt > 1 ? 'second' : ctx.call('ask', {}, () => new Promise<string>(() => undefined)),
     }),
   ]);
   const id = await world.enqueue({ type: 'task' });
@@ -198,7 +211,11 @@ test('the total limit is told before it comes, and a hand-off goes on from the c
   ]);
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => world.quiet, 3_600_000);
-  expect(seen).toEqual([[1, undefined, 100_000], [2, 9, 100_000], [3, 18, 100_000]]);
+  expect(seen).toEqual([
+    [1, undefined, 100_000],
+    [2, 9, 100_000],
+    [3, 18, 100_000],
+  ]);
   expect(told).toEqual([90, expect.any(Number)]);
   expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 3, failures: 0, result: { inline: 'all' } });
   expect(world.named('lease_cap_near').map(({ durationMs }) => durationMs)).toEqual([10_000, 10_000]);
@@ -208,10 +225,16 @@ test('the total limit is told before it comes, and a hand-off goes on from the c
 test('a hand-off without progress counts as a failure, and they end', async () => {
   const world = new World();
   const a = world.host('a');
-  a.work([defineTask({ type: 'task', limits: { attempts: 3 }, run: (_input, ctx) => ctx.handOff('never gets anywhere') })]);
+  a.work([
+    defineTask({ type: 'task', limits: { attempts: 3 }, run: (_input, ctx) => ctx.handOff('never gets anywhere') }),
+  ]);
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => world.quiet);
-  expect(world.record(id)).toMatchObject({ state: 'dead_lettered', attempt: 3, lastError: { errorClass: 'attempts-exhausted' } });
+  expect(world.record(id)).toMatchObject({
+    state: 'dead_lettered',
+    attempt: 3,
+    lastError: { errorClass: 'attempts-exhausted' },
+  });
   await world.end();
 });
 
@@ -222,7 +245,8 @@ test('a delivery whose total time is used up is passed on with a fresh one', asy
     broker: { totalLeaseMs: 600_000 },
     wrap: (driver) => ({
       ...driver,
-      receive: async (ask, signal) => (await driver.receive(ask, signal)).map((one) => ({ ...one, ageMs: one.messageId === 'm-1' ? age : 0 })),
+      receive: async (ask, signal) =>
+        (await driver.receive(ask, signal)).map((one) => ({ ...one, ageMs: one.messageId === 'm-1' ? age : 0 })),
     }),
   });
   const a = world.host('a');

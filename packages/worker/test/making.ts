@@ -4,7 +4,14 @@ import type { Host, World } from './harness.ts';
 import type { Made, Manner } from './receiver.ts';
 
 /** How a task of the tests makes its effect and reads it back. */
-export type Style = 'guarded look' | 'guarded function' | 'idempotent function' | 'replays key' | 'plain with quiesce' | 'plain' | 'human';
+export type Style =
+  | 'guarded look'
+  | 'guarded function'
+  | 'idempotent function'
+  | 'replays key'
+  | 'plain with quiesce'
+  | 'plain'
+  | 'human';
 
 /** What a test may want otherwise. */
 export type Otherwise = Partial<ReadableEffect<Made, Made>>;
@@ -34,11 +41,20 @@ export async function make(
   const parts = {
     system: 'crm',
     commit(call: CommitContext) {
-      world.invariants.require(ctx.ownership === 'held', `I6: ${host.name} started a commit while the lease was ${ctx.ownership}`);
+      world.invariants.require(
+        ctx.ownership === 'held',
+        `I6: ${host.name} started a commit while the lease was ${ctx.ownership}`,
+      );
       world.invariants.require(!call.signal.aborted, `${host.name} started a commit with an aborted signal`);
       const record = world.record(ctx.taskId);
-      world.invariants.require(record?.fencingToken === call.fence, `I6: ${host.name} started a commit under a token that is not the last`);
-      world.invariants.require(record?.effects[name]?.status === 'intended', `${host.name} started a commit without its intent in the ledger`);
+      world.invariants.require(
+        record?.fencingToken === call.fence,
+        `I6: ${host.name} started a commit under a token that is not the last`,
+      );
+      world.invariants.require(
+        record?.effects[name]?.status === 'intended',
+        `${host.name} started a commit without its intent in the ledger`,
+      );
       return commit(call);
     },
     readBack: (call: CommitContext) => receiver.find(manner, call, host.process),

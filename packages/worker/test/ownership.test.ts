@@ -8,7 +8,9 @@ import { make } from './making.ts';
 
 const ms = fc.constantFrom(0, 100, 900, 1_100, 2_500, 5_000, 8_000, 12_000);
 const fault: fc.Arbitrary<{ readonly name: string; readonly fault: Fault }> = fc.oneof(
-  fc.constantFrom('throttled', 'unavailable', 'denied').map((code) => ({ name: code, fault: failBefore(code as 'throttled') })),
+  fc
+    .constantFrom('throttled', 'unavailable', 'denied')
+    .map((code) => ({ name: code, fault: failBefore(code as 'throttled') })),
   ms.map((after) => ({ name: `answer dropped after ${after}`, fault: dropAnswer(after) })),
   ms.map((after) => ({ name: `answered after ${after}`, fault: delayAnswer(after) })),
   ms.map((after) => ({ name: `on its way for ${after}`, fault: delayCall(after) })),
@@ -16,9 +18,18 @@ const fault: fc.Arbitrary<{ readonly name: string; readonly fault: Fault }> = fc
   fc.constant({ name: 'hangs', fault: hang() }),
 );
 const schedule = fc.record({
-  faults: fc.array(fc.record({ nth: fc.integer({ min: 1, max: 14 }), method: fc.constantFrom('put' as const, 'get' as const), fault }), { maxLength: 8 }),
+  faults: fc.array(
+    fc.record({ nth: fc.integer({ min: 1, max: 14 }), method: fc.constantFrom('put' as const, 'get' as const), fault }),
+    { maxLength: 8 },
+  ),
   pauses: fc.array(fc.record({ atMs: fc.integer({ min: 0, max: 30_000 }), forMs: ms }), { maxLength: 3 }),
-  steps: fc.array(fc.record({ atMs: fc.integer({ min: 0, max: 30_000 }), byMs: fc.constantFrom(-60_000, -500, 500, 5_000, 3_600_000) }), { maxLength: 2 }),
+  steps: fc.array(
+    fc.record({
+      atMs: fc.integer({ min: 0, max: 30_000 }),
+      byMs: fc.constantFrom(-60_000, -500, 500, 5_000, 3_600_000),
+    }),
+    { maxLength: 2 },
+  ),
   before: fc.constantFrom(0, 2_000, 6_900, 7_500, 12_000),
   between: fc.constantFrom(0, 2_000, 7_500),
   latency: fc.constantFrom(0, 500, 4_000, 10_000),
@@ -58,7 +69,10 @@ test('no commit starts while ownership is unknown or lost, whatever the ledger a
       const id = await world.enqueue({ type: 'task' });
       await world.until(() => world.quiet && world.record(id) !== undefined, 3_600_000);
       await world.clock.advance(60_000);
-      expect(world.record(id)).toMatchObject({ state: 'settled', effects: { first: { status: 'verified' }, second: { status: 'verified' } } });
+      expect(world.record(id)).toMatchObject({
+        state: 'settled',
+        effects: { first: { status: 'verified' }, second: { status: 'verified' } },
+      });
       expect(world.receiver.made.map(({ key }) => key.split(':')[1])).toEqual(['first', 'second']);
       expect(world.invariants.settles.get(id)).toBe(1);
       unknown += world.named('heartbeat_unknown', 'heartbeat_lost').length;

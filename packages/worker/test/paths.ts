@@ -3,7 +3,7 @@ import { defineTask, PermanentError, type AnyTask, type TaskContext } from '@lea
 import type { CommitContext } from '@leasehold/worker';
 import type { Host, World } from './harness.ts';
 import { make, type Style } from './making.ts';
-import type { Fate } from './process.ts';
+import type { Fate } from '../src/testing/process.ts';
 
 /** One path through a task's life that a fate may interrupt anywhere. */
 export interface Path {
@@ -17,12 +17,25 @@ export interface Path {
   readonly calls: number;
 }
 
-export const FATES: readonly Fate[] = ['killed before', 'killed after', 'paused before', 'paused after', 'late'];
+export const FATES: readonly Fate[] = [
+  'killed before',
+  'killed after',
+  'paused before',
+  'paused after',
+  'late',
+  'answer lost',
+];
 const LEASE = '9s';
 
 const simple = (run: (ctx: TaskContext, world: World, host: Host) => Promise<unknown>, limits = {}): Path['tasks'] => {
   return (world, host) => [
-    defineTask({ type: 'task', lease: LEASE, limits: { attempts: 4, ...limits }, backoff: { first: '1s' }, run: (_input, ctx) => run(ctx, world, host) }),
+    defineTask({
+      type: 'task',
+      lease: LEASE,
+      limits: { attempts: 4, ...limits },
+      backoff: { first: '1s' },
+      run: (_input, ctx) => run(ctx, world, host),
+    }),
   ];
 };
 const settled = (world: World, taskId: string): void => {
@@ -106,7 +119,11 @@ export const paths: readonly Path[] = [
     name: 'a permanent error after the effect was made',
     calls: 9,
     tasks: simple(async (ctx, world, host) => {
-      await make(world, host, ctx, 'create', 'guarded look', { receipt: () => { throw new PermanentError('no receipt'); } });
+      await make(world, host, ctx, 'create', 'guarded look', {
+        receipt: () => {
+          throw new PermanentError('no receipt');
+        },
+      });
     }),
     ends(world, taskId) {
       const record = world.record(taskId);
@@ -117,7 +134,11 @@ export const paths: readonly Path[] = [
     name: 'a permanent error instead of the call, after the intent',
     calls: 8,
     tasks: simple(async (ctx, world, host) => {
-      await make(world, host, ctx, 'create', 'guarded look', { commit: () => { throw new PermanentError('refused by us'); } });
+      await make(world, host, ctx, 'create', 'guarded look', {
+        commit: () => {
+          throw new PermanentError('refused by us');
+        },
+      });
     }),
     ends(world, taskId) {
       expect(world.record(taskId)).toMatchObject({ state: 'dead_lettered' });
@@ -128,11 +149,13 @@ export const paths: readonly Path[] = [
     name: 'a cancellation while the effect is being made',
     calls: 8,
     tasks: simple(async (ctx, world, host) => {
-      const effect = { commit: async (call: CommitContext) => {
-        const made = await world.receiver.make('guarded', call, host.process);
-        await world.client.cancel(ctx.taskId);
-        return made;
-      } };
+      const effect = {
+        commit: async (call: CommitContext) => {
+          const made = await world.receiver.make('guarded', call, host.process);
+          await world.client.cancel(ctx.taskId);
+          return made;
+        },
+      };
       await make(world, host, ctx, 'create', 'guarded look', effect);
     }),
     // What exists cannot be cancelled.
@@ -142,10 +165,12 @@ export const paths: readonly Path[] = [
     name: 'a cancellation while the effect is open and does not exist',
     calls: 8,
     tasks: simple(async (ctx, world, host) => {
-      const effect = { commit: async () => {
-        await world.client.cancel(ctx.taskId);
-        throw new Error('not sent');
-      } };
+      const effect = {
+        commit: async () => {
+          await world.client.cancel(ctx.taskId);
+          throw new Error('not sent');
+        },
+      };
       await make(world, host, ctx, 'create', 'guarded look', effect);
     }),
     ends(world, taskId) {
@@ -153,24 +178,26 @@ export const paths: readonly Path[] = [
       expect(world.receiver.made).toEqual([]);
     },
   },
-  ...([false, true] as const).map(
-    (exists): Path => ({
-      name: `attempts exhausted with an open effect that ${exists ? 'exists' : 'does not exist'}`,
-      calls: 8,
-      tasks: simple(
-        async (ctx, world, host) => {
-          const effect = { commit: async (call: CommitContext) => {
+  ...([false, true] as const).map((exists): Path => ({
+    name: `attempts exhausted with an open effect that ${exists ? 'exists' : 'does not exist'}`,
+    calls: 8,
+    tasks: simple(
+      async (ctx, world, host) => {
+        const effect = {
+          commit: async (call: CommitContext) => {
             if (exists) await world.receiver.make('guarded', call, host.process);
             throw new Error('the answer was lost');
-          }, receipt: () => { throw new Error('and cannot be read'); } };
-          await make(world, host, ctx, 'create', 'guarded look', effect);
-        },
-        { attempts: 1 },
-      ),
-      ends(world, taskId) {
-        expect(world.record(taskId)?.state).toBe('dead_lettered');
+          },
+          receipt: () => {
+            throw new Error('and cannot be read');
+          },
+        };
+        await make(world, host, ctx, 'create', 'guarded look', effect);
       },
-    }),
-  ),
+      { attempts: 1 },
+    ),
+    ends(world, taskId) {
+      expect(world.record(taskId)?.state).toBe('dead_lettered');
+    },
+  })),
 ];
-

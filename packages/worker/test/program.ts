@@ -15,7 +15,12 @@ async function main(manner: string | undefined): Promise<void> {
       process.stdout.write('handled\n');
     },
   });
-  const worker = createWorker({ broker, tasks: [task], drain: manner === 'deaf' ? '200ms' : '10s', abortGrace: '100ms' });
+  const worker = createWorker({
+    broker,
+    tasks: [task],
+    drain: manner === 'deaf' ? '200ms' : '10s',
+    abortGrace: '100ms',
+  });
   await broker.enqueue([{ type: 'task', input: {} }]);
   const report = await worker.run();
   process.stdout.write(`${JSON.stringify({ ...report, listeners: process.listenerCount('SIGTERM') })}\n`);

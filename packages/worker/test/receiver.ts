@@ -2,7 +2,7 @@ import { hashJson } from '@leasehold/core';
 import type { Json, VirtualClock } from '@leasehold/core';
 import { memoryGuard, type MemoryGuard } from '@leasehold/core/memory';
 import type { CommitContext } from '@leasehold/worker';
-import { running, type Process } from './process.ts';
+import { running, type Process } from '../src/testing/process.ts';
 
 /** What a receiver made. */
 export interface Made {
@@ -56,7 +56,10 @@ export class Receiver {
   find(manner: Manner, call: CommitContext, from: Process): Promise<Made | undefined> {
     return from.outside('find', async () => {
       if (manner === 'guarded') {
-        const seen = await this.guard.look({ scope: call.scope, token: call.fence, key: call.idempotencyKey }, this.#never);
+        const seen = await this.guard.look(
+          { scope: call.scope, token: call.fence, key: call.idempotencyKey },
+          this.#never,
+        );
         if (seen !== 'absent' && !('previous' in (seen as object))) throw new Error('receiver answered 409');
       }
       return this.made.find((one) => one.key === call.idempotencyKey);
@@ -69,14 +72,18 @@ export class Receiver {
     if (!from) throw new Error('fetch outside of a process');
     return from.outside('look', async () => {
       const planned = this.looks.shift();
-      if (planned !== undefined) return typeof planned === 'number' ? new Response('', { status: planned }) : json(planned);
+      if (planned !== undefined)
+        return typeof planned === 'number' ? new Response('', { status: planned }) : json(planned);
       const ask = JSON.parse(init?.body as string) as { scope: string; fence: number; key: string };
       const verdict = await this.guard.look({ scope: ask.scope, token: ask.fence, key: ask.key }, this.#never);
       if (typeof verdict === 'string') return json({ state: verdict });
       if ('stale' in verdict) return json({ state: 'stale', highest: verdict.stale });
       if ('inDoubt' in verdict) return json({ state: 'in-doubt' });
       const { status, headers, body } = verdict.previous;
-      return json({ state: 'done', response: { status, headers, body: new TextDecoder().decode(body), bodyEncoding: 'utf8' } });
+      return json({
+        state: 'done',
+        response: { status, headers, body: new TextDecoder().decode(body), bodyEncoding: 'utf8' },
+      });
     });
   };
 

@@ -1,22 +1,41 @@
 import { expect, test } from 'vitest';
 import { sleep } from '@leasehold/core';
 import { failBefore } from '@leasehold/core/testing';
-import { isTaskAborted, PermanentError, withLease, type TaskContext, type WithLeaseOptions, type WithLeaseResult } from '@leasehold/worker';
+import {
+  isTaskAborted,
+  PermanentError,
+  withLease,
+  type TaskContext,
+  type WithLeaseOptions,
+  type WithLeaseResult,
+} from '@leasehold/worker';
 import { World, type Host } from './harness.ts';
-import { running } from './process.ts';
+import { running } from '../src/testing/process.ts';
 import { make } from './making.ts';
 
 type Work<Result> = (ctx: TaskContext) => Promise<Result> | Result;
 
 /** Starts one piece of work in a process of its own consumer. */
-function start<Result>(host: Host, run: Work<Result>, options: Partial<WithLeaseOptions> = {}): Promise<WithLeaseResult<Result>> {
+function start<Result>(
+  host: Host,
+  run: Work<Result>,
+  options: Partial<WithLeaseOptions> = {},
+): Promise<WithLeaseResult<Result>> {
   return running.run(host.process, () =>
-    withLease({ ledger: host.ledger, clock: host.clock, taskId: 'charge-1', type: 'charge', lease: '30s', ...options }, run),
+    withLease(
+      { ledger: host.ledger, clock: host.clock, taskId: 'charge-1', type: 'charge', lease: '30s', ...options },
+      run,
+    ),
   );
 }
 
 /** The same, until it has ended. */
-function lease<Result>(world: World, host: Host, run: Work<Result>, options: Partial<WithLeaseOptions> = {}): Promise<WithLeaseResult<Result>> {
+function lease<Result>(
+  world: World,
+  host: Host,
+  run: Work<Result>,
+  options: Partial<WithLeaseOptions> = {},
+): Promise<WithLeaseResult<Result>> {
   return world.during(start(host, run, options), 3_600_000);
 }
 
@@ -31,13 +50,20 @@ test('work under a lease settles with its result and receipt, extends the messag
   };
   const extend = async (leaseMs: number): Promise<void> => void extended.push(leaseMs);
   const first = await lease(world, a, work, { extend });
-  expect(first).toMatchObject({ outcome: 'settled', result: 'made-1', receipt: { externalId: 'made-1', token: 1, taskId: 'charge-1' } });
+  expect(first).toMatchObject({
+    outcome: 'settled',
+    result: 'made-1',
+    receipt: { externalId: 'made-1', token: 1, taskId: 'charge-1' },
+  });
   expect(extended.length).toBeGreaterThanOrEqual(5);
   expect(new Set(extended)).toEqual(new Set([30_000]));
   const again = await lease(world, a, work);
   expect(again).toMatchObject({ outcome: 'replay', receipt: { externalId: 'made-1' }, record: { state: 'settled' } });
   expect(world.receiver.made).toHaveLength(1);
-  expect(world.named('task_claimed', 'task_settled')).toMatchObject([{ taskId: 'charge-1' }, { taskId: 'charge-1', externalId: 'made-1' }]);
+  expect(world.named('task_claimed', 'task_settled')).toMatchObject([
+    { taskId: 'charge-1' },
+    { taskId: 'charge-1', externalId: 'made-1' },
+  ]);
   expect(world.named('heartbeat_ok').length).toBeGreaterThanOrEqual(5);
   expect(world.invariants.writes.get('charge-1')).toBeGreaterThanOrEqual(3);
   expect(a.process.pending).toBe(0);
@@ -108,7 +134,8 @@ test('a ledger that does not answer is unknown: nothing ran, nothing to acknowle
   const world = new World();
   const a = world.host('a');
   let ran = false;
-  for (const method of ['put', 'get'] as const) a.ledgerFaults.on(method, failBefore('unavailable'), { times: Infinity });
+  for (const method of ['put', 'get'] as const)
+    a.ledgerFaults.on(method, failBefore('unavailable'), { times: Infinity });
   expect(await lease(world, a, () => (ran = true))).toEqual({ outcome: 'unknown' });
   expect(ran).toBe(false);
 });
@@ -146,7 +173,10 @@ test('another input under the same id, and work older than the ledger, are refus
   const world = new World();
   const a = world.host('a');
   expect(await lease(world, a, () => 1, { input: { amount: 1 } })).toMatchObject({ outcome: 'settled' });
-  expect(await lease(world, a, () => 1, { input: { amount: 2 } })).toMatchObject({ outcome: 'refused', cause: 'task-id-reused' });
+  expect(await lease(world, a, () => 1, { input: { amount: 2 } })).toMatchObject({
+    outcome: 'refused',
+    cause: 'task-id-reused',
+  });
   const old = { taskId: 'old', sentAt: world.clock.wall() - 31 * 86_400_000 };
   expect(await lease(world, a, () => 1, old)).toMatchObject({ outcome: 'refused', cause: 'older-than-ledger' });
 });

@@ -12,7 +12,12 @@ test('a handler that leaks is counted, its late result is rejected and reported,
   const world = new World();
   const a = world.host('a');
   const rejected: unknown[] = [];
-  const task = defineTask({ type: 'task', lease: '30s', limits: { stage: '20s' }, run: (_input, ctx) => (ctx.attempt > 1 ? 'second' : sleep(a.clock, 300_000).then(() => 'late')) });
+  const task = defineTask({
+    type: 'task',
+    lease: '30s',
+    limits: { stage: '20s' },
+    run: (_input, ctx) => (ctx.attempt > 1 ? 'second' : sleep(a.clock, 300_000).then(() => 'late')),
+  });
   const run = a.work([task], { onRejected: (result) => rejected.push(result) });
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => run.worker.stats.leaked === 1);
@@ -29,13 +34,20 @@ test('a handler that leaks is counted, its late result is rejected and reported,
 test('a stop with a leaked handler is forced, within drain and grace', async () => {
   const world = new World();
   const a = world.host('a');
-  const run = a.work([defineTask({ type: 'task', run: () => new Promise(() => undefined) })], { drain: '10s', abortGrace: '3s' });
+  const run = a.work([defineTask({ type: 'task', run: () => new Promise(() => undefined) })], {
+    drain: '10s',
+    abortGrace: '3s',
+  });
   await world.enqueue({ type: 'task' });
   await world.until(() => run.worker.stats.running === 1);
   const stoppedAt = world.clock.monotonic();
   expect(await world.during(run.worker.stop())).toEqual({ outcome: 'forced', leaked: 1 });
   expect(world.clock.monotonic() - stoppedAt).toBe(13_000);
-  expect(world.named('drain_started', 'handler_aborted', 'handler_leaked', 'drain_finished').map(({ name, cause }) => [name, cause])).toEqual([
+  expect(
+    world
+      .named('drain_started', 'handler_aborted', 'handler_leaked', 'drain_finished')
+      .map(({ name, cause }) => [name, cause]),
+  ).toEqual([
     ['drain_started', undefined],
     ['handler_aborted', 'draining'],
     ['handler_leaked', 'draining'],
@@ -60,7 +72,10 @@ test('stopping twice, or before running, is one stop', async () => {
   const a = world.host('a');
   const run = a.work([lasting(a, 1_000)]);
   await world.clock.advance(1_000);
-  expect(await world.during(Promise.all([run.worker.stop(), run.worker.stop()]))).toEqual([{ outcome: 'drained', leaked: 0 }, { outcome: 'drained', leaked: 0 }]);
+  expect(await world.during(Promise.all([run.worker.stop(), run.worker.stop()]))).toEqual([
+    { outcome: 'drained', leaked: 0 },
+    { outcome: 'drained', leaked: 0 },
+  ]);
   const idle = createWorker({ broker: world.host('b').broker, tasks: [lasting(a, 1)], signals: false });
   expect(idle.health()).toMatchObject({ live: true, ready: false });
   expect(await world.during(idle.stop())).toEqual({ outcome: 'drained', leaked: 0 });
@@ -81,7 +96,9 @@ test('what is under way can be seen: type, stage, reason, remaining time', async
   ]);
   const id = await world.enqueue({ type: 'task' });
   await world.clock.advance(10_000);
-  expect(run.worker.current).toEqual([{ taskId: id, taskType: 'task', stage: 'external_call', reason: 'page 3 of 9', remainingMs: 80_000 }]);
+  expect(run.worker.current).toEqual([
+    { taskId: id, taskType: 'task', stage: 'external_call', reason: 'page 3 of 9', remainingMs: 80_000 },
+  ]);
   await world.until(() => world.quiet);
   expect(run.worker.current).toEqual([]);
   await world.end();
@@ -92,7 +109,14 @@ function queues(world: World, host: Host) {
   const make = (name: string) => {
     const queue = memoryQueue();
     const driver = memoryBroker({ queue, clock: world.clock, name });
-    return { queue, broker: createLeaseBroker({ driver, ledger: memoryLedger({ table: world.table, clock: world.clock }), clock: host.clock }) };
+    return {
+      queue,
+      broker: createLeaseBroker({
+        driver,
+        ledger: memoryLedger({ table: world.table, clock: world.clock }),
+        clock: host.clock,
+      }),
+    };
   };
   return [make('old'), make('new')] as const;
 }
@@ -109,20 +133,33 @@ test('several brokers share the places by weight, and an idle one keeps none', a
       done[input.from]++;
     },
   });
-  for (const [name, { broker }] of [['old', old], ['new', fresh]] as const) {
+  for (const [name, { broker }] of [
+    ['old', old],
+    ['new', fresh],
+  ] as const) {
     for (let number = 0; number < 60; number++) await broker.enqueue([{ type: 'task', input: { from: name, number } }]);
   }
-  const run = a.work([task], { broker: [{ broker: old.broker, weight: 1 }, { broker: fresh.broker, weight: 3 }], concurrency: 8 });
+  const run = a.work([task], {
+    broker: [
+      { broker: old.broker, weight: 1 },
+      { broker: fresh.broker, weight: 3 },
+    ],
+    concurrency: 8,
+  });
   await world.until(() => done.new === 45, 60_000);
   expect(done.old).toBeGreaterThanOrEqual(8);
   expect(done.old).toBeLessThanOrEqual(24);
   await world.until(() => done.old === 60 && done.new === 60, 60_000);
   // With one of them empty the other has all places: 8 a second, a little less for polling.
   const startedAt = world.clock.monotonic();
-  for (let number = 0; number < 40; number++) await old.broker.enqueue([{ type: 'task', input: { from: 'old', number: `again ${number}` } }]);
+  for (let number = 0; number < 40; number++)
+    await old.broker.enqueue([{ type: 'task', input: { from: 'old', number: `again ${number}` } }]);
   await world.until(() => done.old === 100, 60_000);
   expect(world.clock.monotonic() - startedAt).toBeLessThan(12_000);
-  expect(run.worker.health().brokers).toEqual([{ name: 'old', ready: true }, { name: 'new', ready: true }]);
+  expect(run.worker.health().brokers).toEqual([
+    { name: 'old', ready: true },
+    { name: 'new', ready: true },
+  ]);
   await world.end();
 });
 
@@ -149,7 +186,8 @@ test('tasks of one key run one at a time, across processes; others do not wait f
   await world.until(() => spans.length === 8);
   const ofOne = spans.filter(({ key }) => key === 'one').sort((left, right) => left.from - right.from);
   const ofTwo = spans.filter(({ key }) => key === 'two').sort((left, right) => left.from - right.from);
-  for (const some of [ofOne, ofTwo]) for (const [index, span] of some.entries()) expect(span.from).toBeGreaterThanOrEqual(some[index - 1]?.to ?? 0);
+  for (const some of [ofOne, ofTwo])
+    for (const [index, span] of some.entries()) expect(span.from).toBeGreaterThanOrEqual(some[index - 1]?.to ?? 0);
   expect((ofOne[0]?.from ?? 0) < (ofTwo[0]?.to ?? 0) && (ofTwo[0]?.from ?? 0) < (ofOne[0]?.to ?? 0)).toBe(true);
 });
 
