@@ -133,7 +133,7 @@ export interface TaskRecord {
   readonly opId: string;
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** For clean-up only, never a lease clock; set on terminal records. */
+  /** For clean-up only, never a lease clock; set on terminal records, and on the free keys of a serialisation. */
   readonly expiresAt?: number;
   /** Fields a newer version wrote and this one does not know, under their wire names. Every write keeps them. */
   readonly extra?: Readonly<Record<string, Json>>;

@@ -1,5 +1,4 @@
 import {
-  isTerminal,
   LeaseholdError,
   recordFromWire,
   recordToWire,
@@ -120,8 +119,8 @@ function putRecord(
     expiry ?? null,
     expiry === undefined ? null : now.boot,
     Math.floor(next.updatedAt),
-    // The clean-up goes by this column: a task that is not over is never thrown away.
-    next.expiresAt === undefined || !isTerminal(next.state) ? null : Math.ceil(next.expiresAt),
+    // The clean-up goes by this column: a task that is worked on or waited for is never thrown away. (A free key of a serialisation is.)
+    next.expiresAt === undefined || next.state === 'running' || next.state === 'waiting_human' ? null : Math.ceil(next.expiresAt),
     next.stage,
     next.taskType,
     next.agentRunId ?? null,
