@@ -59,14 +59,18 @@ export async function listRecords(share: FileShare, query: LedgerQuery, signal: 
   const after = query.cursor === undefined ? FIRST : parseCursor(query.cursor);
   const lanes = lanesOf(query, after);
   const records: TaskRecord[] = [];
+  // Between two steps a task may move to a place that is still to come.
+  const seen = new Set<string>();
   let last: Place | undefined;
   for (;;) {
     const { now, full } = await share.read((session) => {
-      for (const lane of lanes) refill(session, lane);
+      // All lanes of a step see one moment: a task that changes its state meanwhile must not show up in both, or in neither.
+      atOneMoment(session, () => lanes.forEach((lane) => refill(session, lane)));
       const stopped = merge(lanes, session.now, query, (row) => {
         if (records.length === query.limit) return false;
-        const record = readable(row, session.now);
+        const record = seen.has(row.task_id) ? undefined : readable(row, session.now);
         if (record) records.push(record);
+        seen.add(row.task_id);
         last = [row.updated_at, row.task_id];
         return true;
       });
@@ -90,6 +94,15 @@ function lanesOf(query: LedgerQuery, after: Place): Lane[] {
   if (query.agentRunId !== undefined) return [lane(BY_RUN, query.agentRunId)];
   const states = query.lapsed ? (['running'] as const) : (query.states ?? STATES);
   return [...new Set(states)].map((state) => lane(BY_STATE, state));
+}
+
+function atOneMoment(session: Session, read: () => void): void {
+  session.statement('SAVEPOINT leasehold_list').run();
+  try {
+    read();
+  } finally {
+    session.statement('RELEASE leasehold_list').run();
+  }
 }
 
 function refill(session: Session, lane: Lane): void {
