@@ -88,8 +88,10 @@ export function badOption(field: string, found: unknown, remedy: string): Leaseh
   return new LeaseholdError('bad-option', `${field} is ${show(found)}: ${remedy}`, { field });
 }
 
+const LONGEST_SHOWN = 60;
+
 function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'string') return JSON.stringify(value.length > LONGEST_SHOWN ? `${value.slice(0, LONGEST_SHOWN)}…` : value);
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
   if (typeof value === 'function') return 'a function';
   return String(value);

@@ -1,5 +1,5 @@
 import { formatDuration, parseDuration, type Duration } from './duration.ts';
-import { LeaseholdError } from './errors.ts';
+import { badOption, LeaseholdError } from './errors.ts';
 
 /** The four figures of a lease, in milliseconds: `leaseMs` L, `heartbeatMs` H, `marginMs` J, and `tolerate` R, the beats that may be missed. */
 export interface LeaseTiming {
@@ -32,15 +32,14 @@ export const DEFAULT_LEASE_MS = 90_000;
  * exceed the uncertainty, or `L` is below what the ledger can keep apart; `bad-option` when a duration cannot be read.
  */
 export function leaseTiming(option: LeaseOption = DEFAULT_LEASE_MS, field = 'lease', bounds: TimingBounds = {}): LeaseTiming {
-  const full = typeof option === 'object' ? option : { length: option };
-  const leaseMs = parseDuration(full.length, typeof option === 'object' ? `${field}.length` : field);
+  const inParts = typeof option === 'object' && option !== null;
+  const full = inParts ? option : { length: option };
+  const leaseMs = parseDuration(full.length, inParts ? `${field}.length` : field);
   const heartbeatMs = full.heartbeat === undefined ? Math.max(1, Math.floor(leaseMs / 3)) : parseDuration(full.heartbeat, `${field}.heartbeat`);
   const marginMs = full.margin === undefined ? Math.max(1, Math.floor((leaseMs * 2) / 9)) : parseDuration(full.margin, `${field}.margin`);
   const tolerate = full.tolerate ?? 1;
   if (!Number.isInteger(tolerate) || tolerate < 0) {
-    throw new LeaseholdError('bad-option', `${field}.tolerate is ${String(tolerate)}: give the number of beats that may be missed, such as 1.`, {
-      field: `${field}.tolerate`,
-    });
+    throw badOption(`${field}.tolerate`, tolerate, 'give the number of beats that may be missed, such as 1.');
   }
   if (bounds.minLeaseMs !== undefined && leaseMs < bounds.minLeaseMs) {
     const hint = typeof full.length === 'number' && full.length * 1000 >= bounds.minLeaseMs ? ` A number means milliseconds: did you mean '${full.length}s'?` : '';

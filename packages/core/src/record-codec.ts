@@ -111,7 +111,7 @@ export function recordFromWire(wire: WireRecord): TaskRecord {
     else define(extra, name, value);
   }
   if (Object.keys(extra).length > 0) record['extra'] = extra;
-  const id = typeof wire['task_id'] === 'string' ? wire['task_id'] : '?';
+  const id = typeof wire['task_id'] === 'string' ? wire['task_id'].slice(0, 80) : '?';
   if (typeof wire['schema_version'] !== 'string') throw corrupt('schema_version', 'is missing or not text', id);
   if (!isNewerSchema({ schemaVersion: wire['schema_version'] })) check(wire, id);
   for (const nested of ['effects', 'settlementReceipt', 'lastError', 'closing', 'human', 'next']) {

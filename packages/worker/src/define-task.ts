@@ -83,9 +83,11 @@ const STAGES = ['preflight', 'external_call', 'commit', 'verify'] as const;
  * ```
  */
 export function defineTask<Input = unknown, Result = unknown>(options: TaskOptions<Input, Result>): TaskDefinition<Input, Result> {
-  const { type, limits = {} } = options;
+  const { type } = options;
   if (typeof type !== 'string' || type === '' || type.length > 256) throw badOption('type', type, 'give the task a name of 1 to 256 characters.');
   if (typeof options.run !== 'function') throw badOption(`${type}.run`, options.run, 'give the function that does the work.');
+  const limits = section(options.limits, `${type}.limits`) ?? {};
+  const backoff = section(options.backoff, `${type}.backoff`) ?? {};
   const at = (field: string): string => `${type}.${field}`;
   const duration = (value: Duration | undefined, field: string): number | undefined =>
     value === undefined ? undefined : parseDuration(value, at(field));
@@ -104,8 +106,8 @@ export function defineTask<Input = unknown, Result = unknown>(options: TaskOptio
     attempts: count(limits.attempts, at('limits.attempts'), 5),
     stageMs: stageLimits(limits.stage, at('limits.stage')),
     backoff: {
-      firstMs: duration(options.backoff?.first, 'backoff.first') ?? 1_000,
-      maxMs: duration(options.backoff?.max, 'backoff.max') ?? 300_000,
+      firstMs: duration(backoff.first, 'backoff.first') ?? 1_000,
+      maxMs: duration(backoff.max, 'backoff.max') ?? 300_000,
     },
     identity: options.identity ?? 'task-id',
     strict: options.strict ?? false,
@@ -118,6 +120,11 @@ export function defineTask<Input = unknown, Result = unknown>(options: TaskOptio
     ...(expectedMs !== undefined && { expectedMs }),
     ...(options.concurrency !== undefined && { concurrency: count(options.concurrency, at('concurrency'), 1) }),
   };
+}
+
+function section<Options extends object>(value: Options | undefined, field: string): Options | undefined {
+  if (value !== undefined && (typeof value !== 'object' || value === null)) throw badOption(field, value, 'give an object with the options, or leave it out.');
+  return value;
 }
 
 function keyFunction(serialize: NonNullable<TaskOptions<never, never>['serialize']>, field: string): (task: TaskMessage) => string | undefined {
@@ -136,7 +143,7 @@ export function count(value: number | undefined, field: string, fallback: number
 function stageLimits(limit: TaskLimits['stage'], field: string): Record<Stage, number> {
   const stages: Record<Stage, number> = { preflight: 600_000, external_call: 600_000, commit: 600_000, verify: 600_000, settled: 600_000 };
   if (limit === undefined) return stages;
-  if (typeof limit !== 'object') {
+  if (typeof limit !== 'object' || limit === null) {
     for (const stage of STAGES) stages[stage] = parseDuration(limit, field);
     return stages;
   }

@@ -34,8 +34,10 @@ export interface AnsweredRequest extends DoubleRequest {
   readonly outcome: 'made' | 'replayed' | 'refused' | 'read';
   readonly status: number;
   readonly key?: string;
-  /** Why it was refused. */
+  /** Why it was refused: the name of the problem, as a guard gives it. */
   readonly refusal?: string;
+  /** The same in a sentence. */
+  readonly detail?: string;
 }
 
 /** How a double behaves. */
@@ -88,6 +90,8 @@ export function receiverDouble(options: ReceiverDoubleOptions = {}): ReceiverDou
   const made: Made[] = [];
   const requests: AnsweredRequest[] = [];
   const highest = new Map<string, number>();
+  /** The keys of the effects that asked for things, whether or not they passed them on. */
+  const effectKeys = new Map<Made, string>();
 
   const answered = (
     request: DoubleRequest,
@@ -104,7 +108,7 @@ export function receiverDouble(options: ReceiverDoubleOptions = {}): ReceiverDou
       request,
       'refused',
       answerTo({ status, headers: { 'content-type': 'application/problem+json' }, body }),
-      { refusal },
+      { refusal, detail },
     );
   };
   /** True for a fence below the highest seen; a higher one raises it. */
@@ -159,9 +163,14 @@ export function receiverDouble(options: ReceiverDoubleOptions = {}): ReceiverDou
     };
     const answer = answerTo(options.answer?.(one) ?? usualAnswer(one));
     if (answer.status >= 400) return answered(request, 'refused', answer, { refusal: `status ${answer.status}` });
-    made.push({ ...one, answer });
+    const complete = { ...one, answer };
+    made.push(complete);
+    if (request.scene?.effect) effectKeys.set(complete, request.scene.effect.key);
     return answered(request, 'made', answer, { ...(key !== undefined && { key }) });
   };
+  /** A read-back that does not ask by the key may ask by anything else: it gets what its effect made. By a key that was never passed on nothing is found. */
+  const askedOtherwise = (url: string, key: string | undefined): Made | undefined =>
+    key === undefined || url.includes(key) ? undefined : made.find((one) => effectKeys.get(one) === key);
   const read = (request: DoubleRequest, claim: Claim): Required<DoubleAnswer> => {
     const { scene } = request;
     if (claim.fenceInHeader && claim.fence !== undefined && mannerOf(request, claim) === 'guarded') {
@@ -172,9 +181,7 @@ export function receiverDouble(options: ReceiverDoubleOptions = {}): ReceiverDou
     const found =
       made.find((one) => one.key !== undefined && (one.key === claim.key || url.includes(one.key))) ??
       made.find((one) => new RegExp(`\\b${one.id}\\b`).test(url)) ??
-      (scene?.within === 'read-back'
-        ? made.find((one) => one.key !== undefined && one.key === scene.effect?.key)
-        : undefined);
+      (scene?.within === 'read-back' ? askedOtherwise(url, scene.effect?.key) : undefined);
     const own = options.read?.(request, found);
     if (own) return answered(request, 'read', answerTo(own));
     if (found) return answered(request, 'read', { ...found.answer, status: 200 });

@@ -1,0 +1,44 @@
+import { parseArgs } from 'node:util';
+import { seeded } from './mutate.ts';
+import { fuzzOnce, TARGETS } from './targets.ts';
+
+const { values } = parseArgs({
+  options: {
+    inputs: { type: 'string', default: '100000' },
+    seed: { type: 'string', default: '1' },
+    only: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  },
+});
+const inputs = Number(values.inputs);
+const first = Number(values.seed);
+if (!Number.isSafeInteger(inputs) || inputs < 1 || !Number.isSafeInteger(first)) {
+  process.stderr.write('--inputs and --seed take whole numbers, such as --inputs 100000 --seed 1.\n');
+  process.exit(2);
+}
+const rows: { target: string; inputs: number; failures: number }[] = [];
+for (const [name, { run, share }] of Object.entries(TARGETS)) {
+  if (values.only !== undefined && values.only !== name) continue;
+  const count = values.only === name ? inputs : Math.max(1, Math.round(inputs * share));
+  let failures = 0;
+  for (let index = 0; index < count; index++) {
+    try {
+      await fuzzOnce(run, seeded(first + index));
+    } catch (error) {
+      failures++;
+      process.stderr.write(
+        `${name}, seed ${first + index}: ${error instanceof Error ? error.message : String(error)}\n  again: npm run fuzz -- --only ${name} --seed ${first + index} --inputs 1\n`,
+      );
+      if (failures >= 5) break;
+    }
+    if (process.stderr.isTTY && index % 500 === 0) process.stderr.write(`\r${name} ${index} of ${count}`);
+  }
+  if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
+  rows.push({ target: name, inputs: count, failures });
+}
+if (values.json)
+  process.stdout.write(
+    `${JSON.stringify({ inputs: rows.reduce((sum, row) => sum + row.inputs, 0), failures: rows.reduce((sum, row) => sum + row.failures, 0), targets: rows })}\n`,
+  );
+else console.table(rows);
+if (rows.some(({ failures }) => failures > 0)) process.exitCode = 1;
