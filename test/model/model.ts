@@ -33,6 +33,8 @@ export function isEnd({ record, messages }: State): boolean {
   switch (record.state) {
     case Task.settled:
       return record.followed === 1;
+    // Never claimed: then only the broker can have dead-lettered it.
+    case Task.none:
     case Task.dead:
       return messages.some(({ at }) => at === Message.deadLettered);
     default:

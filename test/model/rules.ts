@@ -217,6 +217,12 @@ export const RULES = {
     without: 'a replay only acknowledges',
     breaks: 'I5',
   },
+  'sweep-minds-follow-ups': {
+    rule: 'a settled task whose message the broker dead-lettered still gets its follow-ups sent',
+    without: 'a sweep looks only at tasks that have not ended',
+    breaks: 'I5',
+    receiver: 'transactional',
+  },
 } as const satisfies Readonly<Record<string, Rule>>;
 export type RuleName = keyof typeof RULES;
 export const RULE_NAMES: readonly RuleName[] = Object.keys(RULES) as RuleName[];

@@ -48,8 +48,8 @@ export const At = {
 } as const;
 /** Where a message is. */
 export const Message = { gone: 0, visible: 1, taken: 2, deadLettered: 3 } as const;
-/** Which message bears the record's current token: none, a copy made after a release, one that was dead-lettered. */
-export const Bears = { nothing: 0, released: 1, redriven: 2 } as const;
+/** Which message bears the record's current token: a copy made after a release, one that was dead-lettered; or was dead-lettered by the broker itself. */
+export const Bears = { nothing: 0, released: 1, redriven: 2, byBroker: 3 } as const;
 /** How far a call to the receiver has come. */
 export const Call = { onItsWay: 0, admitted: 1, done: 2 } as const;
 /** What the guard remembers of the effect's key. */
@@ -88,7 +88,7 @@ const WORLD = {
 } as const;
 const MESSAGE = {
   at: 2,
-  /** Whether it bears the record's current token, and since when. */
+  /** Whether it bears the record's current token, and why. */
   bears: 2,
 } as const;
 const CALL = {
@@ -162,6 +162,8 @@ const SIZE = WIDTHS.length;
 const WORD = new Uint8Array(SIZE);
 const SHIFT = new Uint8Array(SIZE);
 const MASK = new Uint8Array(SIZE);
+/** For each word the cell after its last. */
+const FIRST_AFTER = new Uint8Array(SIZE);
 /** 32-bit words of a packed state. */
 export const WORDS: number = layOut();
 
@@ -176,6 +178,7 @@ function layOut(): number {
     WORD[cell] = word;
     SHIFT[cell] = used;
     MASK[cell] = (1 << width) - 1;
+    FIRST_AFTER[word] = cell + 1;
     used += width;
   }
   return word + 1;
@@ -242,17 +245,12 @@ export function blankState(): State {
 /** Packs a state into `words`, from `at` on. */
 export function pack(state: State, words: Uint32Array, at: number): void {
   const { cells } = state;
-  let word = 0;
-  let value = 0;
-  for (let cell = 0; cell < SIZE; cell++) {
-    if (WORD[cell] !== word) {
-      words[at + word] = value;
-      word += 1;
-      value = 0;
-    }
-    value |= (cells[cell] as number) << (SHIFT[cell] as number);
+  for (let word = 0, cell = 0; word < WORDS; word++) {
+    const end = FIRST_AFTER[word] as number;
+    let value = 0;
+    for (; cell < end; cell++) value |= (cells[cell] as number) << (SHIFT[cell] as number);
+    words[at + word] = value;
   }
-  words[at + word] = value;
 }
 
 /** Reads a state back. */

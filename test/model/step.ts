@@ -60,7 +60,7 @@ export function setToken(state: State, token: number): void {
   if (token <= state.record.granted) breaks(state, 'I1');
   state.record.token = token;
   state.record.granted = Math.max(token, state.record.granted);
-  for (const message of state.messages) message.bears = Bears.nothing;
+  for (const message of state.messages) if (message.bears !== Bears.byBroker) message.bears = Bears.nothing;
 }
 
 /** The worker knows nothing of any task. What it gave up may still be on its way. */

@@ -2,11 +2,12 @@ import { bury, end } from './record.ts';
 import { lose } from './lease.ts';
 import { ages, mayWait } from './receiver.ts';
 import { holds, type Step } from './step.ts';
-import { At, BOTH, Effect, Message, Task, Write, type State, type Who } from './state.ts';
+import { At, Bears, BOTH, Effect, Message, Task, Write, type State, type Who } from './state.ts';
 
 /** Time, and everything that comes from outside. */
 export function worldSteps(step: Step): void {
   passes(step, undefined);
+  reads(step);
   if (step.from.world.faults === 0) return;
   for (const who of BOTH) {
     const me = step.from.workers[who];
@@ -74,11 +75,50 @@ function crashes(step: Step, who: Who): void {
 function brokerFaults(step: Step): void {
   for (const [index, message] of step.from.messages.entries()) {
     const next = step.fork();
-    next.messages[index as Who].at = Message.visible;
-    if (message.at === Message.gone) step.fault('message % is delivered once more', next, undefined, index + 1);
-    if (message.at === Message.deadLettered)
-      step.fault('message % is moved back from the dead-letter queue', next, undefined, index + 1);
+    const moved = next.messages[index as Who];
+    switch (message.at) {
+      case Message.gone:
+        moved.at = Message.visible;
+        step.fault('message % is delivered once more', next, undefined, index + 1);
+        break;
+      case Message.visible:
+        moved.at = Message.deadLettered;
+        moved.bears = Bears.byBroker;
+        step.fault(
+          'the broker counts too many deliveries of message % and dead-letters it',
+          next,
+          undefined,
+          index + 1,
+        );
+        break;
+      case Message.deadLettered:
+        moved.at = Message.visible;
+        if (moved.bears === Bears.byBroker) moved.bears = Bears.nothing;
+        step.fault('message % is moved back from the dead-letter queue', next, undefined, index + 1);
+        break;
+      default:
+        break;
+    }
   }
+}
+
+/** The reader of the dead-letter queue mends what the broker did by itself: that is its duty, so it costs no fault. */
+function reads(step: Step): void {
+  const { record } = step.from;
+  const idle = record.state === Task.queued || (record.state === Task.running && record.lease === 0);
+  const unsent = record.state === Task.settled && record.followed === 0 && step.rules['sweep-minds-follow-ups'];
+  const index = step.from.messages.findIndex(({ bears }) => bears === Bears.byBroker);
+  if (!(idle || unsent) || index < 0) return;
+  const next = step.fork();
+  if (unsent || record.effect === Effect.intended) {
+    next.messages[index as Who].at = Message.visible;
+    next.messages[index as Who].bears = Bears.nothing;
+    step.emit('message % is moved back, since the task still needs a worker', next, undefined, index + 1);
+    return;
+  }
+  bury(step, next);
+  written(step, next);
+  step.emit('a sweep finds message % in the dead-letter queue and closes the task', next, undefined, index + 1);
 }
 
 /** Writes of people and programs that hold no lease. They read and write until they get through: one step. */
