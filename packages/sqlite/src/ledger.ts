@@ -120,7 +120,9 @@ function putRecord(
     expiry === undefined ? null : now.boot,
     Math.floor(next.updatedAt),
     // The clean-up goes by this column: a task that is worked on or waited for is never thrown away. (A free key of a serialisation is.)
-    next.expiresAt === undefined || next.state === 'running' || next.state === 'waiting_human' ? null : Math.ceil(next.expiresAt),
+    next.expiresAt === undefined || next.state === 'running' || next.state === 'waiting_human'
+      ? null
+      : Math.ceil(next.expiresAt),
     next.stage,
     next.taskType,
     next.agentRunId ?? null,
