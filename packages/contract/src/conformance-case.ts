@@ -1,4 +1,11 @@
-import type { BrokerCapabilities, BrokerDriver, GuardStore, LedgerCapabilities, LedgerDriver } from '@leasehold/core';
+import type {
+  BrokerCapabilities,
+  BrokerDriver,
+  Clock,
+  GuardStore,
+  LedgerCapabilities,
+  LedgerDriver,
+} from '@leasehold/core';
 
 /**
  * What one case works with: a store of its own, empty at first. The runner makes one per case and disposes of it afterwards.
@@ -39,6 +46,28 @@ export interface GuardHarness extends CaseHarness<GuardStore> {
   readonly shortestHoldMs?: number;
 }
 
+/** The two drivers of one process: what `createLeaseBroker` is made of. */
+export interface PairDrivers {
+  readonly broker: BrokerDriver;
+  readonly ledger: LedgerDriver;
+}
+
+/** What the two drivers of a pair declare. */
+export interface PairCapabilities {
+  readonly broker: BrokerCapabilities;
+  readonly ledger: LedgerCapabilities;
+}
+
+/** A queue and a table for one case. Both drivers of every `open` work on the same ones; the case makes the lease brokers itself. */
+export interface PairHarness extends CaseHarness<PairDrivers> {
+  /** The clock that core gets. `advance` moves it together with the stores; without `advance` it is the machine's. */
+  readonly clock: Clock;
+  /** What lies in the dead-letter queue now; empty where there is none. */
+  deadLetters(): Promise<readonly DeadLetter[]>;
+  /** Steps the wall clock that drivers and core see, as an administrator would. Without it a case steps core's alone. */
+  stepWall?(ms: number): void;
+}
+
 /** One thing a driver promises, as data: any test runner can register it. */
 export interface ConformanceCase<Harness, Capabilities> {
   /** A sentence about behaviour, unique within its list. */
@@ -55,3 +84,5 @@ export type BrokerCase = ConformanceCase<BrokerHarness, BrokerCapabilities>;
 export type LedgerCase = ConformanceCase<LedgerHarness, LedgerCapabilities>;
 /** A promise of guard stores. They have no capabilities: every case applies. */
 export type GuardCase = ConformanceCase<GuardHarness, undefined>;
+/** A promise of a broker driver and a ledger driver together, as users of `createLeaseBroker` see it. */
+export type PairCase = ConformanceCase<PairHarness, PairCapabilities>;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { CaseHarness, ConformanceCase } from './conformance-case.ts';
+import type { CaseHarness, ConformanceCase, PairDrivers } from './conformance-case.ts';
 
 /** How to register cases. */
 export interface RunOptions<Capabilities> {
@@ -31,8 +31,7 @@ export function runCases<Harness extends CaseHarness<object>, Capabilities>(
   const chosen: ConformanceCase<Harness, Capabilities> = {
     name: 'the driver declares the capabilities that chose these cases',
     async run(harness) {
-      const driver = (await harness.open()) as { readonly capabilities?: Capabilities };
-      const own = chosenBy(driver.capabilities ?? capabilities).map(({ name }) => name);
+      const own = chosenBy(declaredBy(await harness.open()) ?? capabilities).map(({ name }) => name);
       assert.deepEqual(
         own,
         applying.slice(1).map(({ name }) => name),
@@ -51,4 +50,13 @@ export function runCases<Harness extends CaseHarness<object>, Capabilities>(
     });
   }
   return applying.map(({ name }) => name);
+}
+
+/** What a driver, or each driver of a pair, says of itself. */
+function declaredBy<Capabilities>(opened: object): Capabilities | undefined {
+  if ('broker' in opened && 'ledger' in opened) {
+    const { broker, ledger } = opened as PairDrivers;
+    return { broker: broker.capabilities, ledger: ledger.capabilities } as Capabilities;
+  }
+  return (opened as { readonly capabilities?: Capabilities }).capabilities;
 }

@@ -1,6 +1,20 @@
 import { expect, test } from 'vitest';
-import { brokerCases, guardCases, ledgerCases, type CaseHarness, type ConformanceCase } from '@leasehold/contract';
-import { brokerMutants, guardMutants, judge, ledgerMutants, type Mutant } from '@leasehold/contract/mutants';
+import {
+  brokerCases,
+  guardCases,
+  ledgerCases,
+  pairCases,
+  type CaseHarness,
+  type ConformanceCase,
+} from '@leasehold/contract';
+import {
+  brokerMutants,
+  guardMutants,
+  judge,
+  ledgerMutants,
+  pairMutants,
+  type Mutant,
+} from '@leasehold/contract/mutants';
 
 /** Every broken driver is found out by the cases it names, and every case finds out at least one of them. */
 function findsOut<Harness extends CaseHarness<object>, Capabilities>(
@@ -24,3 +38,4 @@ function findsOut<Harness extends CaseHarness<object>, Capabilities>(
 findsOut('broker', brokerCases, brokerMutants);
 findsOut('ledger', ledgerCases, ledgerMutants);
 findsOut('guard', guardCases, guardMutants);
+findsOut('pair', pairCases, pairMutants);

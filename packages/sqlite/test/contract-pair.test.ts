@@ -49,15 +49,11 @@ describe('the broker and the ledger on one file', () => {
   runCases(pairCases, () => pairHarness(), { test, capabilities: declared() });
 });
 
-describe('the broker and the ledger on one file, behind wrappers without faults', () => {
+describe('the broker with a delivery limit and the ledger, behind wrappers without faults', () => {
+  const options = { maxDeliveries: 4 };
   const around = (clock: PairHarness['clock']): Around => ({
     broker: (driver) => faultyBroker(driver, faultPlan(), clock),
     ledger: (driver) => faultyLedger(driver, faultPlan(), clock),
   });
-  runCases(pairCases, () => pairHarness({}, around), { test, capabilities: declared() });
-});
-
-describe('the broker with a delivery limit, and the ledger', () => {
-  const options = { maxDeliveries: 4 };
-  runCases(pairCases, () => pairHarness(options), { test, capabilities: declared(options) });
+  runCases(pairCases, () => pairHarness(options, around), { test, capabilities: declared(options) });
 });

@@ -9,7 +9,7 @@ import {
   type MemoryBrokerOptions,
   type MemoryLedgerOptions,
 } from '@leasehold/core/memory';
-import type { BrokerHarness, CaseHarness, GuardHarness, LedgerHarness } from '../conformance-case.ts';
+import type { BrokerHarness, CaseHarness, GuardHarness, LedgerHarness, PairHarness } from '../conformance-case.ts';
 
 /** What to put around each driver a harness opens. */
 export type Around<Driver> = (driver: Driver, clock: Clock) => Driver;
@@ -64,6 +64,41 @@ export function guardHarness(around: Around<GuardStore> = asIs, real?: Clock): G
   return harness<GuardStore>((clock) => around(memoryGuard({ state, clock }), clock), real);
 }
 
+/** What the stores of a pair are like. */
+export interface PairOptions {
+  readonly queue?: MemoryBrokerOptions;
+  readonly table?: MemoryLedgerOptions;
+}
+
+/** What to put around the two drivers of a pair. */
+export interface AroundPair {
+  readonly broker?: Around<BrokerDriver>;
+  readonly ledger?: Around<LedgerDriver>;
+}
+
+/** A queue and a table in memory. */
+export function pairHarness(options: PairOptions = {}, around: AroundPair = {}, real?: Clock): PairHarness {
+  const queue = memoryQueue();
+  const table = memoryTable();
+  const moved = virtualClock();
+  const clock = real ?? moved;
+  const opened: (BrokerDriver | LedgerDriver)[] = [];
+  return {
+    clock,
+    async open() {
+      const broker = (around.broker ?? asIs)(memoryBroker({ ...options.queue, queue, clock }), clock);
+      const ledger = (around.ledger ?? asIs)(memoryLedger({ ...options.table, table, clock }), clock);
+      opened.push(broker, ledger);
+      return { broker, ledger };
+    },
+    deadLetters: async () => queue.deadLetters,
+    ...(real ? {} : { advance: (ms: number) => moved.advance(ms), stepWall: (ms: number) => moved.stepWall(ms) }),
+    async dispose() {
+      await Promise.all(opened.map((driver) => driver.close()));
+    },
+  };
+}
+
 /** Queues whose capabilities between them make every broker case apply. */
 export const QUEUES: Readonly<Record<string, MemoryBrokerOptions>> = {
   'the usual capabilities': {},
@@ -86,5 +121,14 @@ export const QUEUES: Readonly<Record<string, MemoryBrokerOptions>> = {
     maxBatch: { send: 1, receive: 1, handles: 1 },
     leaseMs: { min: 600_000, max: 600_000, step: 600_000 },
     maxBodyBytes: 1_000,
+  },
+};
+
+/** Stores whose capabilities between them make every pair case apply. */
+export const PAIRS: Readonly<Record<string, PairOptions>> = {
+  ...Object.fromEntries(Object.entries(QUEUES).map(([name, queue]) => [name, { queue }])),
+  'delays kept on sending only, and a store whose clock is 750 ms off': {
+    queue: { releaseDelayMs: 0 },
+    table: { clockErrorMs: 750 },
   },
 };
