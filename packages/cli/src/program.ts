@@ -10,6 +10,7 @@ import { limitOption, listCommand, stageOption, stateOption } from './list-comma
 import { answerCommand } from './operator/answer-command.ts';
 import { redriveCommand, sweepCommand } from './operator/sweep-command.ts';
 import { watchCommand } from './operator/watch-command.ts';
+import { rehearseCommand, type RehearseOptions } from './rehearse/rehearse-command.ts';
 import { plain } from './wording.ts';
 
 const EXIT_CODES = `
@@ -140,6 +141,17 @@ function commands(exit: (code: number) => void): Command {
     .action(async (task: string | undefined, options: Parameters<typeof redriveCommand>[1]) =>
       exit(await redriveCommand(task, options)),
     );
+
+  program
+    .command('rehearse')
+    .description('Kills, cuts off and pauses a handler of yours at each of its steps, takes over, and shows what was done twice.')
+    .requiredOption('--handlers <file>', 'the module that exports your tasks (what defineTask answers)')
+    .option('--task <type>', 'which of them (default: the only one)')
+    .option('--input <file>', 'its input, as JSON (default: {})')
+    .option('--doubles <file>', 'how requests are answered: [{ "request": "GET https://...*", "body": ... }]')
+    .option('--live', 'let every call of every run really go out, instead of answering it from memory')
+    .addOption(json('print the report as JSON'))
+    .action(async (options: RehearseOptions) => exit(await rehearseCommand(options)));
 
   program
     .command('contract')

@@ -1,0 +1,2 @@
+/** What the handlers of one process have done. */
+export const seen: Set<string> = new Set();
