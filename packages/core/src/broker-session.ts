@@ -3,7 +3,16 @@ import { batcher, type Batcher } from './batcher.ts';
 import { boundedCall, closeDriver } from './bounded-call.ts';
 import { publish } from './channel.ts';
 import { sleep, type Clock } from './clock.ts';
-import type { BrokerCapabilities, BrokerDriver, BrokerErrorCode, Delivery, HandleOutcome, OutgoingMessage, RejectReason, SendOutcome } from './driver.ts';
+import type {
+  BrokerCapabilities,
+  BrokerDriver,
+  BrokerErrorCode,
+  Delivery,
+  HandleOutcome,
+  OutgoingMessage,
+  RejectReason,
+  SendOutcome,
+} from './driver.ts';
 import { isLeaseholdError } from './errors.ts';
 
 /** A delivery in this process's hands. */
@@ -24,7 +33,10 @@ export interface BrokerSession {
   /** Asks the driver's backend what has to be asked once. Rejects with the driver's error. */
   open(): Promise<void>;
   /** Rejects with the driver's error. */
-  receive(ask: { readonly max: number; readonly leaseMs: number; readonly waitMs: number }, signal?: AbortSignal): Promise<readonly HeldDelivery[]>;
+  receive(
+    ask: { readonly max: number; readonly leaseMs: number; readonly waitMs: number },
+    signal?: AbortSignal,
+  ): Promise<readonly HeldDelivery[]>;
   /** Takes a delivery in; its lease counts from `sentAt` (monotonic). */
   hold(delivery: Delivery, sentAt: number): HeldDelivery;
   /** Sends in as few calls as fit; an entry that was not confirmed is `failed`. */
@@ -68,7 +80,9 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
 
   const open = async (): Promise<void> => {
     if (!driver.open) return;
-    opening ??= boundedCall(clock, `${driver.name}: open`, 30_000, (signal) => (driver.open as NonNullable<typeof driver.open>)(signal));
+    opening ??= boundedCall(clock, `${driver.name}: open`, 30_000, (signal) =>
+      (driver.open as NonNullable<typeof driver.open>)(signal),
+    );
     try {
       await opening;
     } catch (error) {
@@ -84,7 +98,10 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     what: string,
     entries: readonly Entry[],
     untilOf: (entry: Entry) => number,
-    call: (entries: readonly Entry[], signal: AbortSignal) => Promise<readonly (Outcome | { readonly failed: BrokerErrorCode })[]>,
+    call: (
+      entries: readonly Entry[],
+      signal: AbortSignal,
+    ) => Promise<readonly (Outcome | { readonly failed: BrokerErrorCode })[]>,
   ): Promise<readonly (Outcome | { readonly failed: BrokerErrorCode })[]> => {
     type Answer = Outcome | { readonly failed: BrokerErrorCode };
     const answers: Answer[] = entries.map(() => ({ failed: 'unknown' as const }));
@@ -94,13 +111,22 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       try {
         await open();
         const outcomes = await boundedCall(clock, `${driver.name}: ${what}`, CALL_TIMEOUT_MS, (signal) =>
-          call(asked.map((index) => entries[index] as Entry), signal),
+          call(
+            asked.map((index) => entries[index] as Entry),
+            signal,
+          ),
         );
         // An entry the backend says nothing about is unconfirmed.
         asked.forEach((index, position) => (answers[index] = outcomes[position] ?? { failed: 'unknown' }));
       } catch (error) {
         const failed = codeOf(error);
-        publish({ name: 'broker_call_failed', at: clock.wall(), cause: `${driver.name}: ${what}`, errorCode: failed, count: asked.length });
+        publish({
+          name: 'broker_call_failed',
+          at: clock.wall(),
+          cause: `${driver.name}: ${what}`,
+          errorCode: failed,
+          count: asked.length,
+        });
         asked.forEach((index) => (answers[index] = { failed }));
       }
       const wait = backoffDelay(RETRY, tries);
@@ -159,11 +185,17 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     };
     return track(acting());
   };
-  const extendAll = async (entries: readonly HandleCall[], ms: number, signal: AbortSignal): Promise<readonly HandleOutcome[]> => {
+  const extendAll = async (
+    entries: readonly HandleCall[],
+    ms: number,
+    signal: AbortSignal,
+  ): Promise<readonly HandleOutcome[]> => {
     const going = entries.filter(({ held }) => !ending.has(held));
     const outcomes = going.length === 0 ? [] : await driver.extend(handlesOf(going), ms, signal);
     // Those called off never left; a retry would find them called off again.
-    return entries.map((entry) => (going.includes(entry) ? (outcomes[going.indexOf(entry)] ?? { failed: 'unknown' }) : { failed: 'invalid' }));
+    return entries.map((entry) =>
+      going.includes(entry) ? (outcomes[going.indexOf(entry)] ?? { failed: 'unknown' }) : { failed: 'invalid' },
+    );
   };
   const hold = (delivery: Delivery, sentAt: number): HeldDelivery => {
     const total = driver.capabilities.totalLeaseMs;
@@ -189,12 +221,17 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       // A lease counts from before the request left: after a long wait a short one would be over on arrival.
       const waitMs = Math.min(ask.waitMs, Math.floor(leaseMs / 2));
       const request = { max: Math.min(ask.max, maxBatch.receive), leaseMs, waitMs };
-      const deliveries = await track(
-        boundedCall(clock, `${driver.name}: receive`, waitMs + POLL_GRACE_MS, (inner) => driver.receive(request, inner), {
+      // Not among what a drain waits for: a poll may last as long as it likes.
+      const deliveries = await boundedCall(
+        clock,
+        `${driver.name}: receive`,
+        waitMs + POLL_GRACE_MS,
+        (inner) => driver.receive(request, inner),
+        {
           ...(signal && { outer: signal }),
           // A poll that answers after it was given up must not keep what it brought.
           onLate: (late) => late.forEach((delivery) => void session.release(hold(delivery, sentAt), 0)),
-        }),
+        },
       );
       return deliveries.map((delivery) => hold(delivery, sentAt));
     },
@@ -203,7 +240,14 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       const until = Number.POSITIVE_INFINITY;
       const answers = await Promise.all(
         groups.map((group) =>
-          track(persist<OutgoingMessage, SendOutcome>('send', group, () => until, (entries, signal) => driver.send(entries, signal))),
+          track(
+            persist<OutgoingMessage, SendOutcome>(
+              'send',
+              group,
+              () => until,
+              (entries, signal) => driver.send(entries, signal),
+            ),
+          ),
         ),
       );
       return answers.flat();
@@ -211,27 +255,46 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     async extend(held, leaseMs) {
       const left = held.capAt - clock.monotonic();
       const { min, step } = driver.capabilities.leaseMs;
-      if (!driver.capabilities.extend || closed || ending.has(held) || Math.min(leaseMs, left) < min) return { failed: 'invalid' };
+      if (!driver.capabilities.extend || closed || ending.has(held) || Math.min(leaseMs, left) < min)
+        return { failed: 'invalid' };
       const ms = Math.min(clamp(leaseMs), Math.floor(left / step) * step);
       const sentAt = clock.monotonic();
-      const work = run(held, handles(`extend ${ms}`, LINGER_MS, (batch, signal) => extendAll(batch, ms, signal)));
+      const work = run(
+        held,
+        handles(`extend ${ms}`, LINGER_MS, (batch, signal) => extendAll(batch, ms, signal)),
+      );
       extending.set(held, work);
       const outcome = await work;
       if (outcome === 'done') held.heldUntil = Math.max(held.heldUntil, sentAt + ms);
       return outcome;
     },
     complete: (held) =>
-      end(held, () => run(held, handles('complete', LINGER_MS / 2, (batch, signal) => driver.complete(handlesOf(batch), signal)))),
+      end(held, () =>
+        run(
+          held,
+          handles('complete', LINGER_MS / 2, (batch, signal) => driver.complete(handlesOf(batch), signal)),
+        ),
+      ),
     release(held, delayMs) {
       const delay = Math.min(Math.max(0, Math.ceil(delayMs)), driver.capabilities.releaseDelayMs);
-      return end(held, () => run(held, handles(`release ${delay}`, 0, (batch, signal) => driver.release(handlesOf(batch), delay, signal))));
+      return end(held, () =>
+        run(
+          held,
+          handles(`release ${delay}`, 0, (batch, signal) => driver.release(handlesOf(batch), delay, signal)),
+        ),
+      );
     },
     reject: (held, why) =>
       end(held, async () => {
         const call = async (_: readonly HeldDelivery[], signal: AbortSignal): Promise<readonly HandleOutcome[]> => [
           await driver.reject(held.delivery.handle, why, signal),
         ];
-        const [outcome] = await persist<HeldDelivery, HandleOutcome>('reject', [held], (entry) => entry.heldUntil, call);
+        const [outcome] = await persist<HeldDelivery, HandleOutcome>(
+          'reject',
+          [held],
+          (entry) => entry.heldUntil,
+          call,
+        );
         return outcome as HandleOutcome;
       }),
     async drain() {
@@ -261,7 +324,8 @@ function isRetryable(answer: unknown): boolean {
 /** The bytes of a message as brokers count them: body, attribute names and values. */
 export function messageBytes(message: Pick<OutgoingMessage, 'body' | 'attributes'>): number {
   let bytes = message.body.byteLength;
-  for (const [name, value] of Object.entries(message.attributes)) bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
+  for (const [name, value] of Object.entries(message.attributes))
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
   return bytes;
 }
 
@@ -275,7 +339,11 @@ export function splitMessages(
   for (const message of messages) {
     const size = messageBytes(message);
     const last = groups.at(-1);
-    if (!last || last.length >= capabilities.maxBatch.send || bytes + size > (capabilities.maxBatchBytes ?? Number.POSITIVE_INFINITY)) {
+    if (
+      !last ||
+      last.length >= capabilities.maxBatch.send ||
+      bytes + size > (capabilities.maxBatchBytes ?? Number.POSITIVE_INFINITY)
+    ) {
       groups.push([message]);
       bytes = size;
     } else {
