@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { applyLater, dropAnswer, failEntries } from '@leasehold/core/testing';
 import type { PairCase } from './conformance-case.ts';
 import {
+  adopt,
   drain,
   ends,
+  enqueue,
   finish,
   lapse,
   look,
@@ -15,6 +17,7 @@ import {
   take,
   takeA,
   taskMessage,
+  whatIsThere,
 } from './pair-steps.ts';
 import { pass, slack } from './waiting.ts';
 
@@ -49,6 +52,45 @@ export const pairAnswerCases: readonly PairCase[] = [
       assert.deepEqual([version, state, result], [2, 'settled', { inline: 'the result' }]);
       await lapse(a);
       await nothing(b, 'of a task that is settled');
+    },
+  },
+  {
+    name: 'field case 15: a settle that is never answered acknowledges nothing, and redelivery finds the task settled',
+    async run(harness) {
+      const [a, b] = [await start(harness, 'a'), await start(harness, 'b')];
+      await post(a, [taskMessage('reconciled')]);
+      const lease = await takeA(a, 'lease');
+      a.ledgerFaults.on('put', dropAnswer(), { times: Number.POSITIVE_INFINITY });
+      const outcome = await settle(a, lease, 'the result');
+      assert.ok(outcome === 'unknown' || (typeof outcome === 'object' && 'lost' in outcome), JSON.stringify(outcome));
+      await drain(a);
+      assert.deepEqual(a.queueFaults.callsOf('complete'), []);
+      await lapse(b);
+      const replay = await takeA(b, 'replay');
+      assert.deepEqual([replay.receipt?.token, replay.record.result], [1, { inline: 'the result' }]);
+      await drain(b);
+      await lapse(b);
+      await nothing(b, 'of a task that was acknowledged');
+    },
+  },
+  {
+    name: 'an enqueue whose answer was lost may send a task twice, and it runs once',
+    async run(harness) {
+      const a = await start(harness, 'a');
+      a.queueFaults.on('send', dropAnswer());
+      await enqueue(a, ['sent twice']);
+      const lease = await takeA(a, 'lease');
+      const others = await whatIsThere(a);
+      assert.ok(others.length <= 1, `${others.length + 1} messages were sent`);
+      await finish(a, lease);
+      for (const other of others) {
+        assert.ok(other.kind === 'busy', `the second message turned out as ${other.kind}`);
+        assert.equal((await adopt(a, other.held)).kind, 'replay');
+      }
+      await drain(a);
+      await lapse(a);
+      await nothing(a, 'of a task that is settled');
+      assert.equal((await recordOf(a, 'sent twice')).attempt, 1);
     },
   },
   {

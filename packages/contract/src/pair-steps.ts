@@ -45,7 +45,7 @@ const TYPE = 'contract-task';
 /** Where time can be moved, long enough to tell its parts apart; where not, short. */
 const MOVED_LEASE_MS = 9_000;
 const REAL_LEASE_MS = 2_000;
-/** Far more than any step takes that does not wait for a lease. */
+/** Far more than any step takes, besides the lease that some wait for. */
 const STEP_MS = 10_000;
 
 /** The shortest lease that both backends can keep, but at least `wanted`. */
@@ -106,7 +106,7 @@ function opened<Driver extends object>(driver: Driver): Driver {
 
 /** The end of something a process does, while time goes on. */
 export function ends<T>(process: Process, work: Promise<T>, what: string): Promise<T> {
-  return within(process.harness, work, STEP_MS, `${what} of ${process.owner}`);
+  return within(process.harness, work, STEP_MS + process.leaseMs, `${what} of ${process.owner}`);
 }
 
 /** A message of a task, as `enqueue` would write it. Each is a message of its own, whatever the backend deduplicates. */
@@ -166,9 +166,14 @@ export async function takeA<Kind extends Acquired['kind']>(
   return one as Extract<Acquired, { readonly kind: Kind }>;
 }
 
+/** What one acquire brings now. */
+export function whatIsThere(process: Process): Promise<readonly Acquired[]> {
+  return acquire(process, 10, 0);
+}
+
 /** Fails when the queue hands anything out now. */
 export async function nothing(process: Process, when: string): Promise<void> {
-  const got = await acquire(process, 10, 0);
+  const got = await whatIsThere(process);
   assert.deepEqual(
     got.map(({ kind, taskId }) => `${kind} ${taskId}`),
     [],

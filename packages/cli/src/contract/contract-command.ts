@@ -2,6 +2,7 @@ import {
   brokerCases,
   guardCases,
   ledgerCases,
+  pairCases,
   runCases,
   type CaseHarness,
   type ConformanceCase,
@@ -19,7 +20,7 @@ interface ContractOptions {
 }
 
 interface CaseResult {
-  readonly kind: 'broker' | 'ledger' | 'guard';
+  readonly kind: 'broker' | 'ledger' | 'guard' | 'pair';
   readonly name: string;
   readonly passed: boolean;
   readonly message?: string;
@@ -48,6 +49,7 @@ async function testDriver(file: string, json: boolean): Promise<number> {
   if (subject.broker) await runAll('broker', brokerCases, subject.broker, show);
   if (subject.ledger) await runAll('ledger', ledgerCases, subject.ledger, show);
   if (subject.guard) await runAll('guard', guardCases, { ...subject.guard, capabilities: undefined }, show);
+  if (subject.pair) await runAll('pair', pairCases, subject.pair, show);
   const failed = results.filter((result) => !result.passed);
   if (json)
     process.stdout.write(

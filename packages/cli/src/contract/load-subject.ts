@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { BrokerCapabilities, LedgerCapabilities } from '@leasehold/core';
-import type { BrokerHarness, GuardHarness, LedgerHarness } from '@leasehold/contract';
+import type { BrokerHarness, GuardHarness, LedgerHarness, PairCapabilities, PairHarness } from '@leasehold/contract';
 import { CliFailure } from '../failure.ts';
 
 /** What a module under test exports: a harness per kind of driver it has, and what each declares. */
@@ -10,10 +10,11 @@ export interface Subject {
   readonly broker?: { readonly capabilities: BrokerCapabilities; harness(): BrokerHarness | Promise<BrokerHarness> };
   readonly ledger?: { readonly capabilities: LedgerCapabilities; harness(): LedgerHarness | Promise<LedgerHarness> };
   readonly guard?: { harness(): GuardHarness | Promise<GuardHarness> };
+  readonly pair?: { readonly capabilities: PairCapabilities; harness(): PairHarness | Promise<PairHarness> };
 }
 
 const SHAPE =
-  'export broker = { capabilities, harness }, ledger = { capabilities, harness } or guard = { harness }, where harness() makes a harness on a new, empty store';
+  'export broker = { capabilities, harness }, ledger = { capabilities, harness }, pair = { capabilities: { broker, ledger }, harness } or guard = { harness }, where harness() makes a harness on a new, empty store';
 
 /** Imports a module that names drivers to test. */
 export async function loadSubject(file: string): Promise<Subject> {
@@ -30,7 +31,7 @@ export async function loadSubject(file: string): Promise<Subject> {
     typeof module['default'] === 'object' && module['default'] !== null ? { ...module['default'], ...module } : module;
   const found = exported as Record<string, { capabilities?: unknown; harness?: unknown } | undefined>;
   const subject: Record<string, unknown> = {};
-  for (const kind of ['broker', 'ledger', 'guard'] as const) {
+  for (const kind of ['broker', 'ledger', 'guard', 'pair'] as const) {
     const given = found[kind];
     if (given === undefined) continue;
     if (typeof given.harness !== 'function')
@@ -41,5 +42,5 @@ export async function loadSubject(file: string): Promise<Subject> {
     subject[kind] = given;
   }
   if (Object.keys(subject).length === 0) throw new CliFailure(2, `--driver ${file} names no driver: ${SHAPE}.`);
-  return subject as Subject;
+  return subject;
 }

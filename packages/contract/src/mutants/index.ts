@@ -2,7 +2,9 @@ import { brokerCases, guardCases, ledgerCases, pairCases } from '../index.ts';
 import { brokerMutants } from './broker-mutants.ts';
 import { guardMutants } from './guard-mutants.ts';
 import { ledgerMutants } from './ledger-mutants.ts';
-import { pairMutants } from './pair-mutants.ts';
+import { pairBrokerMutants } from './pair-broker-mutants.ts';
+import { pairLedgerMutants } from './pair-ledger-mutants.ts';
+import type { PairMutant } from './pair-mutant.ts';
 import { judge, type Verdict } from './mutant.ts';
 
 export { judge, type Mutant, type Verdict } from './mutant.ts';
@@ -20,7 +22,9 @@ export {
 export { brokerMutants } from './broker-mutants.ts';
 export { guardMutants } from './guard-mutants.ts';
 export { ledgerMutants } from './ledger-mutants.ts';
-export { pairMutants } from './pair-mutants.ts';
+
+/** Pairs of drivers with one thing wrong each, found out at the level of the protocol. */
+export const pairMutants: readonly PairMutant[] = [...pairLedgerMutants, ...pairBrokerMutants];
 
 /** Runs the suite against every broken driver, one after the other: the suite's test of itself. */
 export async function* judgeMutants(): AsyncGenerator<
