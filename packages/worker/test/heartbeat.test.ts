@@ -1,13 +1,21 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { beatDelay, leaseTiming, sleep, virtualClock, type Lost, type TaskLease } from '@leasehold/core';
+import {
+  beatDelay,
+  leaseTiming,
+  sleep,
+  virtualClock,
+  type LeaseOption,
+  type Lost,
+  type TaskLease,
+} from '@leasehold/core';
 import { delayAnswer, failBefore, hang, pretend } from '@leasehold/core/testing';
 import { defineTask, type AnyTask, type TaskContext } from '@leasehold/worker';
 import { DueQueue, type Due } from '../src/due-queue.ts';
 import { createHeartbeat, type Kept } from '../src/heartbeat.ts';
 import { World, type Host } from './harness.ts';
 
-const lasting = (host: Host, ms: number, lease: string, contexts: TaskContext[] = []): AnyTask =>
+const lasting = (host: Host, ms: number, lease: LeaseOption, contexts: TaskContext[] = []): AnyTask =>
   defineTask({
     type: 'task',
     lease,
@@ -284,4 +292,20 @@ test('the queue of due times is a heap whatever is set, moved and removed', () =
       }
     }),
   );
+});
+
+test('a delivery that has little of its lease left is prolonged before it comes back', async () => {
+  const world = new World();
+  const a = world.host('a');
+  await world.enqueue({ type: 'task' });
+  // Most of the broker's lease passes before the task is claimed under a full lease of the ledger.
+  a.process.plan({ at: 1, fate: 'paused after', forMs: 19_000 });
+  const run = a.work([lasting(a, 60_000, { length: '30s', heartbeat: '20s', margin: '5s' })]);
+  await world.until(() => run.worker.stats.outcomes.settled === 1);
+  expect(world.named('duplicate_delivery')).toEqual([]);
+  expect(
+    a.brokerFaults
+      .callsOf('receive')
+      .flatMap(({ ended }) => (ended && 'value' in ended ? (ended.value as unknown[]) : [])),
+  ).toHaveLength(1);
 });

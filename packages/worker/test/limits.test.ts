@@ -303,24 +303,27 @@ test('the deadline of a task ends it at its next claim', async () => {
 test.each([
   ['stalled', { progress: '20s' }],
   ['stage-limit', { stage: '20s' }],
-] as const)('what a handler returns after its abort (%s) is rejected, since nothing vouches for it any more', async (cause, limits) => {
-  const world = new World();
-  const a = world.host('a');
-  const rejected: unknown[] = [];
-  a.work(
-    [
-      defineTask({
-        type: 'task',
-        limits: { attempts: 2, ...limits },
-        run: (_input, ctx) => (ctx.attempt > 1 ? 'second' : sleep(a.clock, 30_000, ctx.signal).catch(() => 'first')),
-      }),
-    ],
-    { onRejected: ({ result }) => rejected.push(result) },
-  );
-  const id = await world.enqueue({ type: 'task' });
-  await world.until(() => world.quiet);
-  expect(rejected).toEqual(['first']);
-  expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 2, failures: 1, result: { inline: 'second' } });
-  expect(world.named('task_released')).toMatchObject([{ errorClass: cause }]);
-  await world.end();
-});
+] as const)(
+  'what a handler returns after its abort (%s) is rejected, since nothing vouches for it any more',
+  async (cause, limits) => {
+    const world = new World();
+    const a = world.host('a');
+    const rejected: unknown[] = [];
+    a.work(
+      [
+        defineTask({
+          type: 'task',
+          limits: { attempts: 2, ...limits },
+          run: (_input, ctx) => (ctx.attempt > 1 ? 'second' : sleep(a.clock, 30_000, ctx.signal).catch(() => 'first')),
+        }),
+      ],
+      { onRejected: ({ result }) => rejected.push(result) },
+    );
+    const id = await world.enqueue({ type: 'task' });
+    await world.until(() => world.quiet);
+    expect(rejected).toEqual(['first']);
+    expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 2, failures: 1, result: { inline: 'second' } });
+    expect(world.named('task_released')).toMatchObject([{ errorClass: cause }]);
+    await world.end();
+  },
+);
