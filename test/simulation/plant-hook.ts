@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { PLANTED, type PlantedFault } from './planted.ts';
+
+const PACKAGES = new URL('../../packages/', import.meta.url);
+const HERE = new URL('./', import.meta.url);
+const QUERY = '?planted=';
+
+/** How often the source that a fault rewrites is there: once, or the table has gone stale. */
+export function occurrences({ file, from }: PlantedFault): number {
+  return readFileSync(new URL(file, PACKAGES), 'utf8').split(from).length - 1;
+}
+
+/** A second copy of core, worker and the simulation, with one fault in it. `number`: of the fault in the table. */
+export function planted(number: number): Promise<typeof import('./schedule.ts')> {
+  install();
+  return import(`./schedule.ts${QUERY}${number}`) as Promise<typeof import('./schedule.ts')>;
+}
+
+let installed = false;
+
+/** Whoever is loaded under a fault's query loads its own imports under it too. */
+function install(): void {
+  if (installed) return;
+  installed = true;
+  registerHooks({
+    resolve(specifier, context, next) {
+      const found = next(specifier, context);
+      const query = context.parentURL?.split(QUERY)[1];
+      const ours = found.url.startsWith(PACKAGES.href) || found.url.startsWith(HERE.href);
+      return query !== undefined && ours && !found.url.includes(QUERY) ? { ...found, url: `${found.url}${QUERY}${query}` } : found;
+    },
+    load(url, context, next) {
+      const [plain = url, query] = url.split(QUERY);
+      const loaded = next(url, context);
+      const fault = query === undefined ? undefined : PLANTED[Number(query)];
+      if (!fault || plain !== new URL(fault.file, PACKAGES).href) return loaded;
+      const source = String(typeof loaded.source === 'string' ? loaded.source : Buffer.from(loaded.source as Uint8Array));
+      return { ...loaded, source: source.replace(fault.from, () => fault.to) };
+    },
+  });
+}
