@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { canonicalJson, hashJson, LeaseholdError, parseDuration, RetryableError, sha256, stowNeeded } from '@leasehold/core';
+import { canonicalJson, hashJson, LeaseholdError, parseDuration, PermanentError, RetryableError, sha256, stowNeeded } from '@leasehold/core';
 import type { Json } from '@leasehold/core';
 import { TaskAborted } from './abort-reason.ts';
 import type { Attempt } from './attempt.ts';
@@ -29,6 +29,7 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
   const { port, message, definition, services } = attempt;
   const { task } = port;
   const found = hashJson(task.record.checkpoint ?? null);
+  const underWay = new Set<string>();
 
   const alive = (what: string): void => {
     if (attempt.over) throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
@@ -69,10 +70,18 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     call: (name, options, run) => call(attempt, name, options, run),
     effect: (async (name: string, options: EffectOptions<unknown, unknown>) => {
       alive(`ctx.effect(${JSON.stringify(name)})`);
+      if (underWay.has(name)) {
+        throw new PermanentError(`Effect "${name}" is being made already in this attempt: one name is one effect, give each its own.`);
+      }
+      underWay.add(name);
       attempt.effects.set(name, options);
-      const effect = await attempt.outside.make(() => runEffect(attempt.host, name, options));
-      attempt.lastEffect = effect;
-      return effect;
+      try {
+        const effect = await attempt.outside.make(() => runEffect(attempt.host, name, options));
+        attempt.lastEffect = effect;
+        return effect;
+      } finally {
+        underWay.delete(name);
+      }
     }) as TaskContext['effect'],
     async checkpoint(data) {
       alive('ctx.checkpoint');
