@@ -228,3 +228,40 @@ test('no effect starts once a cancellation is asked for, although the lease is s
   expect(Object.keys(world.record(id)?.effects ?? {})).toEqual(['first']);
   await world.end();
 });
+
+test('one name is one effect: asked for twice at once, the second is refused and nothing is made twice', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const errors: unknown[] = [];
+  a.work([
+    task(world, a, async (ctx) => {
+      const both = [make(world, a, ctx, 'create', 'plain'), make(world, a, ctx, 'create', 'plain')];
+      for (const end of await Promise.allSettled(both)) if (end.status === 'rejected') errors.push(end.reason);
+    }),
+  ]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(errors).toMatchObject([{ name: 'PermanentError' }]);
+  expect(world.receiver.made).toHaveLength(1);
+  expect(world.record(id)?.state).toBe('settled');
+  await world.end();
+});
+
+test('effects of different names may be made at once', async () => {
+  const world = new World();
+  const a = world.host('a');
+  a.work([
+    task(world, a, (ctx) =>
+      Promise.all(['one', 'two', 'three'].map((name) => make(world, a, ctx, name, 'guarded look'))).then(() => null),
+    ),
+  ]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(world.receiver.made).toHaveLength(3);
+  expect(Object.values(world.record(id)?.effects ?? {}).map(({ status }) => status)).toEqual([
+    'verified',
+    'verified',
+    'verified',
+  ]);
+  await world.end();
+});

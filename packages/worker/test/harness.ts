@@ -1,5 +1,5 @@
 import { afterEach, expect, vi } from 'vitest';
-import { createLeaseBroker, createTaskClient, subscribe, virtualClock } from '@leasehold/core';
+import { createLeaseBroker, createTaskClient, isTerminal, subscribe, virtualClock } from '@leasehold/core';
 import type {
   BrokerDriver,
   EventName,
@@ -184,12 +184,10 @@ export class World {
     return work;
   }
 
-  /** True when no message is left and every record is terminal. */
+  /** True when no message is left and the record of every task is terminal. */
   get quiet(): boolean {
-    return (
-      this.queue.messages.length === 0 &&
-      this.table.records.every((record) => ['settled', 'dead_lettered', 'cancelled'].includes(record.state))
-    );
+    const tasks = this.table.records.filter(({ taskType }) => taskType !== 'leasehold.serial');
+    return this.queue.messages.length === 0 && tasks.every(({ state }) => isTerminal(state));
   }
 
   /** Stops every living worker and checks that nothing is left: no timer, no violated invariant. */

@@ -1,14 +1,25 @@
 import { expect } from 'vitest';
+import { isTerminal } from '@leasehold/core';
 import { defineTask, PermanentError, type AnyTask, type TaskContext } from '@leasehold/worker';
 import type { CommitContext } from '@leasehold/worker';
 import type { Host, World } from './harness.ts';
 import { make, type Style } from './making.ts';
 import type { Fate } from '../src/testing/process.ts';
 
+/** A person who looks every second and says yes, again if need be, until the task has ended. */
+function answersYes(world: World, taskId: string): void {
+  const record = world.record(taskId);
+  if (record?.state === 'waiting_human' || record?.state === 'queued')
+    void world.client.answer(taskId, { approve: true, reason: 'yes' });
+  if (record === undefined || !isTerminal(record.state)) world.clock.timer(1_000, () => answersYes(world, taskId));
+}
+
 /** One path through a task's life that a fate may interrupt anywhere. */
 export interface Path {
   readonly name: string;
   readonly tasks: (world: World, host: Host) => readonly AnyTask[];
+  /** What happens meanwhile outside of the workers. */
+  readonly outside?: (world: World, taskId: string) => void;
   /** What the world's end has to look like besides what holds for every path. */
   readonly ends?: (world: World, taskId: string) => void;
   /** What may befall it; everything unless given. */
@@ -63,6 +74,29 @@ export const paths: readonly Path[] = [
     name: 'no effect',
     calls: 5,
     tasks: simple(async () => ({ done: true })),
+    ends: settled,
+  },
+  {
+    name: 'one effect under a key that lets one task run at a time',
+    calls: 10,
+    tasks: (world, host) => [
+      defineTask({
+        type: 'task',
+        lease: LEASE,
+        serialize: () => 'key',
+        run: (_input, ctx) => make(world, host, ctx, 'create', 'guarded look').then(({ id }) => id),
+      }),
+    ],
+    ends: settled,
+  },
+  {
+    name: 'a question to a person, then an effect',
+    calls: 9,
+    tasks: simple(async (ctx, world, host) => {
+      await ctx.askHuman('May it?');
+      await make(world, host, ctx, 'create', 'guarded look');
+    }),
+    outside: answersYes,
     ends: settled,
   },
   {

@@ -131,7 +131,7 @@ test('a record of a newer major version is left untouched, its message stays, an
     state: 'hibernating',
     version: 3,
     payload_hash: hashJson({}),
-  } as Record<string, Json>);
+  });
   await memoryLedger({ table: s.table, clock: s.clock }).put(
     foreign,
     undefined,
