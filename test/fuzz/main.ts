@@ -40,5 +40,9 @@ if (values.json)
   process.stdout.write(
     `${JSON.stringify({ inputs: rows.reduce((sum, row) => sum + row.inputs, 0), failures: rows.reduce((sum, row) => sum + row.failures, 0), targets: rows })}\n`,
   );
-else console.table(rows);
+else
+  for (const row of rows)
+    process.stdout.write(
+      `${row.target.padEnd(10)}${String(row.inputs).padStart(8)} inputs${String(row.failures).padStart(6)} failures\n`,
+    );
 if (rows.some(({ failures }) => failures > 0)) process.exitCode = 1;

@@ -152,7 +152,7 @@ const requests: Target = async (random) => {
     : mutateBytes(text({ n: 1 }), random);
   const path = look ? '/.well-known/leasehold/look' : '/cases';
   const response = await receive(
-    new Request(`http://127.0.0.1${path}`, { method: 'POST', headers, body: body as BodyInit }),
+    new Request(`http://127.0.0.1${path}`, { method: 'POST', headers, body: Buffer.from(body) }),
   );
   await response.arrayBuffer();
   const complete = headers.has('x-execution-fence') && headers.has('idempotency-key');

@@ -145,7 +145,9 @@ export function importProblems(pkg: Package, all: readonly Package[]): string[] 
   }
   const expected = Object.keys(declared)
     .filter((name) => name.startsWith('@leasehold/'))
-    .map((name) => relative(folder, all.find((other) => other.manifest.name === name)?.folder ?? `packages/${name.slice(11)}`));
+    .map((name) =>
+      relative(folder, all.find((other) => other.manifest.name === name)?.folder ?? `packages/${name.slice(11)}`),
+    );
   if (expected.toSorted().join() !== pkg.references.toSorted().join()) {
     problems.push(
       `${folder}/tsconfig.json refers to [${pkg.references.join()}], its dependencies are [${expected.join()}]`,

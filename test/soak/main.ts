@@ -32,8 +32,8 @@ const folder = mkdtempSync(join(tmpdir(), 'leasehold-soak-'));
 const file = join(folder, 'soak.sqlite');
 const broker = createLeaseBroker({ driver: sqliteBroker({ file }), ledger: sqliteLedger({ file }) });
 const exists = { last: '' };
-let done = 0;
-const plain = defineTask({ type: 'plain', run: () => void done++ });
+const count = { done: 0 };
+const plain = defineTask({ type: 'plain', run: () => void count.done++ });
 const effect = defineTask({
   type: 'effect',
   async run(_input, ctx) {
@@ -45,7 +45,7 @@ const effect = defineTask({
       receipt: (found) => ({ externalId: found.id, status: 'made' }),
     });
     await ctx.call('ask', { timeout: '5s' }, () => 'answer');
-    done++;
+    count.done++;
   },
 });
 
@@ -63,23 +63,24 @@ async function main(): Promise<void> {
   const startedAt = performance.now();
   let sampledAt = 0;
   for (let sent = 0; sent < total;) {
-    const count = Math.min(WAVE, total - sent);
+    const some = Math.min(WAVE, total - sent);
     await broker.enqueue(
-      Array.from({ length: count }, (_, index) => ({
+      Array.from({ length: some }, (_, index) => ({
         type: (sent + index) % 4 === 0 ? 'effect' : 'plain',
         input: { n: sent + index },
       })),
     );
-    sent += count;
-    while (done < sent) await new Promise((resolve) => setTimeout(resolve, 2));
-    if (done - sampledAt >= total / 50 || done === total) {
-      sampledAt = done;
+    sent += some;
+    const target = sent;
+    while (count.done < target) await new Promise((resolve) => setTimeout(resolve, 2));
+    if (count.done - sampledAt >= total / 50 || count.done === total) {
+      sampledAt = count.done;
       await broker.drain();
       globalThis.gc?.();
-      samples.push({ tasks: done, heapBytes: process.memoryUsage().heapUsed });
+      samples.push({ tasks: count.done, heapBytes: process.memoryUsage().heapUsed });
       if (process.stderr.isTTY)
         process.stderr.write(
-          `\r${done} of ${total} tasks, heap ${(process.memoryUsage().heapUsed / 1e6).toFixed(1)} MB`,
+          `\r${count.done} of ${total} tasks, heap ${(process.memoryUsage().heapUsed / 1e6).toFixed(1)} MB`,
         );
     }
   }
@@ -97,11 +98,11 @@ async function main(): Promise<void> {
   if (values.svg !== undefined) writeFileSync(values.svg, svg(samples));
   if (values.json) {
     process.stdout.write(
-      `${JSON.stringify({ tasks: done, seconds, growth, listeners: after.listeners - before.listeners, left: Object.fromEntries(left), flat })}\n`,
+      `${JSON.stringify({ tasks: count.done, seconds, growth, listeners: after.listeners - before.listeners, left: Object.fromEntries(left), flat })}\n`,
     );
   } else {
     process.stdout.write(
-      `${curve(samples)}\n${done} tasks in ${seconds.toFixed(1)} s; heap at the end ${(growth * 100).toFixed(1)} % above that after a tenth; `,
+      `${curve(samples)}\n${count.done} tasks in ${seconds.toFixed(1)} s; heap at the end ${(growth * 100).toFixed(1)} % above that after a tenth; `,
     );
     process.stdout.write(
       `${after.listeners - before.listeners} listeners and ${left.length === 0 ? 'no' : left.map(([name]) => name).join(', ')} timers, sockets or files left\n`,

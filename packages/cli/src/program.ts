@@ -144,7 +144,9 @@ function commands(exit: (code: number) => void): Command {
 
   program
     .command('rehearse')
-    .description('Kills, cuts off and pauses a handler of yours at each of its steps, takes over, and shows what was done twice.')
+    .description(
+      'Kills, cuts off and pauses a handler of yours at each of its steps, takes over, and shows what was done twice.',
+    )
     .requiredOption('--handlers <file>', 'the module that exports your tasks (what defineTask answers)')
     .option('--task <type>', 'which of them (default: the only one)')
     .option('--input <file>', 'its input, as JSON (default: {})')

@@ -54,7 +54,7 @@ async function acquire(broker: ReturnType<typeof createLeaseBroker>) {
   return got;
 }
 
-const json = <Value>(ended: Ended): Value => JSON.parse(ended.stdout) as Value;
+const json = (ended: Ended): unknown => JSON.parse(ended.stdout);
 
 test('approve sends the parked message again, once; the next owner sees the answer', async () => {
   await workers(async ({ claim, broker }) => void (await broker.askHuman(await claim('t-1'), 'Charge 700 EUR?')));
@@ -80,7 +80,7 @@ test('reject dead-letters the task, and says so', async () => {
   const no = await leasehold('reject', 't-1');
   expect(no).toMatchObject({ code: 0 });
   expect(no.stdout).toContain('asked: Charge 700 EUR?');
-  const [listed] = json<{ state: string }[]>(await leasehold('list', '--error', 'rejected', '--json'));
+  const [listed] = json(await leasehold('list', '--error', 'rejected', '--json')) as { state: string }[];
   expect(listed).toMatchObject({ taskId: 't-1', state: 'dead_lettered' });
 });
 
@@ -144,7 +144,7 @@ test('list filters by stage', async () => {
     const details = { key: 'k', system: 'crm' };
     await lease.task.apply({ type: 'intend', effect: 'e', details, leaseMs: 600_000 }, { repeat: true });
   });
-  const found = json<{ taskId: string }[]>(await leasehold('list', '--stage', 'commit', '--json'));
+  const found = json(await leasehold('list', '--stage', 'commit', '--json')) as { taskId: string }[];
   expect(found.map(({ taskId }) => taskId)).toEqual(['t-1']);
   expect((await leasehold('list', '--stage', 'nowhere')).code).toBe(2);
 });
@@ -165,7 +165,7 @@ const contract = (change: string, name: string): Promise<Ended> => {
 test('contract passes a driver that keeps its promises', async () => {
   const good = await contract('(driver) => driver', 'good-driver');
   expect(good.code).toBe(0);
-  expect(json<{ passed: number }>(good).passed).toBeGreaterThan(50);
+  expect((json(good) as { passed: number }).passed).toBeGreaterThan(50);
 });
 
 test('contract names the cases that a broken driver fails', async () => {
@@ -174,7 +174,9 @@ test('contract names the cases that a broken driver fails', async () => {
     'bad-driver',
   );
   expect(bad.code).toBe(1);
-  const failed = json<{ results: { name: string; passed: boolean }[] }>(bad).results.filter(({ passed }) => !passed);
+  const failed = (json(bad) as { results: { name: string; passed: boolean }[] }).results.filter(
+    ({ passed }) => !passed,
+  );
   expect(failed.map(({ name }) => name).join('\n')).toMatch(/complete/);
 });
 
@@ -191,7 +193,7 @@ test.each([
 test('contract --mutants: every broken driver is caught by the case that names its fault', async () => {
   const ended = await run(['contract', '--mutants', '--json'], { cwd: folder });
   expect(ended.code).toBe(0);
-  const { mutants, caughtByNamedCase } = json<{ mutants: number; caughtByNamedCase: number }>(ended);
+  const { mutants, caughtByNamedCase } = json(ended) as { mutants: number; caughtByNamedCase: number };
   expect(mutants).toBeGreaterThanOrEqual(20);
   expect(caughtByNamedCase).toBe(mutants);
 });

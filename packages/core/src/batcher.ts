@@ -44,7 +44,10 @@ export function batcher<Item, Outcome>(options: {
       (outcomes) =>
         batch.forEach((entry, index) => {
           const outcome = outcomes[index];
-          if (outcome === undefined) entry.reject(new LeaseholdError('unavailable', 'The backend answered fewer outcomes than it was asked for.'));
+          if (outcome === undefined)
+            entry.reject(
+              new LeaseholdError('unavailable', 'The backend answered fewer outcomes than it was asked for.'),
+            );
           else entry.resolve(outcome);
         }),
       (error: unknown) => batch.forEach((entry) => entry.reject(error)),

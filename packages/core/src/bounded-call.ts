@@ -5,11 +5,19 @@ import { LeaseholdError } from './errors.ts';
 const CLOSE_TIMEOUT_MS = 5_000;
 
 /** Closes a driver for at most 5 s. Never rejects: whoever closes can do nothing about a client that will not; it is announced. */
-export async function closeDriver(clock: Clock, driver: { readonly name: string; close(): Promise<void> }): Promise<void> {
+export async function closeDriver(
+  clock: Clock,
+  driver: { readonly name: string; close(): Promise<void> },
+): Promise<void> {
   try {
     await boundedCall(clock, `${driver.name}: close`, CLOSE_TIMEOUT_MS, () => driver.close());
   } catch (error) {
-    publish({ name: 'warning', at: clock.wall(), reason: `${driver.name} did not close`, errorCode: error instanceof Error ? error.name : 'unknown' });
+    publish({
+      name: 'warning',
+      at: clock.wall(),
+      reason: `${driver.name} did not close`,
+      errorCode: error instanceof Error ? error.name : 'unknown',
+    });
   }
 }
 
@@ -37,7 +45,10 @@ export function boundedCall<Result>(
     };
     const late = (kind: string): void => publish({ name: 'late_answer', at: clock.wall(), cause: what, reason: kind });
     const timer = clock.timer(timeoutMs, () => {
-      const error = new LeaseholdError('timeout', `${what} was not answered within ${timeoutMs} ms; whether it was applied is not known.`);
+      const error = new LeaseholdError(
+        'timeout',
+        `${what} was not answered within ${timeoutMs} ms; whether it was applied is not known.`,
+      );
       end(() => reject(error));
       controller.abort(error);
     });
@@ -57,7 +68,7 @@ export function boundedCall<Result>(
           onLate?.(result);
         }
       },
-      (error: unknown) => (open ? end(() => reject(error as Error)) : late('error')),
+      (error: unknown) => (open ? end(() => reject(error)) : late('error')),
     );
   });
 }

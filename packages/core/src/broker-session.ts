@@ -105,9 +105,9 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
   ): Promise<readonly (Outcome | { readonly failed: BrokerErrorCode })[]> => {
     type Answer = Outcome | { readonly failed: BrokerErrorCode };
     const answers: Answer[] = entries.map(() => ({ failed: 'unknown' as const }));
-    let open_ = entries.map((_, index) => index);
-    for (let tries = 1; open_.length > 0; tries++) {
-      const asked = open_;
+    let left = entries.map((_, index) => index);
+    for (let tries = 1; left.length > 0; tries++) {
+      const asked = left;
       try {
         await open();
         const outcomes = await boundedCall(clock, `${driver.name}: ${what}`, CALL_TIMEOUT_MS, (signal) =>
@@ -131,8 +131,8 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       }
       const wait = backoffDelay(RETRY, tries);
       const next = clock.monotonic() + wait;
-      open_ = asked.filter((index) => isRetryable(answers[index]) && next < untilOf(entries[index] as Entry));
-      if (tries >= MOST_TRIES || open_.length === 0) break;
+      left = asked.filter((index) => isRetryable(answers[index]) && next < untilOf(entries[index] as Entry));
+      if (tries >= MOST_TRIES || left.length === 0) break;
       await sleep(clock, wait);
     }
     return answers;

@@ -85,5 +85,7 @@ export function publish(event: LeaseholdEvent): void {
 export function subscribe(listener: (event: LeaseholdEvent) => void): () => void {
   const onMessage = (message: unknown): void => listener(message as LeaseholdEvent);
   events.subscribe(onMessage);
-  return () => void events.unsubscribe(onMessage);
+  return () => {
+    events.unsubscribe(onMessage);
+  };
 }

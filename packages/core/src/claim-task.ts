@@ -32,7 +32,7 @@ export async function claimTask(
   let current: TaskRecord | undefined;
   let looked = false;
   let first: { readonly at: number; readonly bound: number } | undefined;
-  for (let tries = 1, races = 0; ; ) {
+  for (let tries = 1, races = 0; ;) {
     const now = await session.time(request.taskId, timeoutMs);
     const lastAt = clock.monotonic();
     const wallOffset = clock.wall() - lastAt;
@@ -51,18 +51,31 @@ export async function claimTask(
         failed = read;
       } else {
         first ??= { at: lastAt, bound: now.latest };
-        const stamp = outcome.leaseMs === undefined ? undefined : { ms: outcome.leaseMs, notBeyond: first.bound + outcome.leaseMs };
+        const stamp =
+          outcome.leaseMs === undefined ? undefined : { ms: outcome.leaseMs, notBeyond: first.bound + outcome.leaseMs };
         const answer = await session.put(outcome.next, stamp, outcome.expect, timeoutMs);
         if ('unanswered' in answer) failed = answer;
         else {
           const record = answer.ok ? answer.record : answer.current;
           if (record?.opId === opId) {
             if (record.state !== 'running') return { ended: record };
-            return { lease: new TaskLease({ session, clock, timing, record, now: answer.now, sending: { firstAt: first.at, lastAt, wallOffset } }) };
+            return {
+              lease: new TaskLease({
+                session,
+                clock,
+                timing,
+                record,
+                now: answer.now,
+                sending: { firstAt: first.at, lastAt, wallOffset },
+              }),
+            };
           }
           if (record?.version === current?.version && ++races > 3) {
             // The store's clock cannot tell yet whether the lease is over (or a driver refuses without saying what stands there).
-            return { refused: { refused: 'busy', message: 'the lease of the owner is about to end', waitMs: 0 }, record };
+            return {
+              refused: { refused: 'busy', message: 'the lease of the owner is about to end', waitMs: 0 },
+              record,
+            };
           }
           // Somebody else's record: decide again from it.
           current = record;
@@ -72,7 +85,8 @@ export async function claimTask(
     }
     if (failed) {
       const wait = backoffDelay(REPEAT, tries++);
-      if (HOPELESS.includes(failed.unanswered) || clock.monotonic() + wait >= giveUpAt) return { unknown: failed.unanswered };
+      if (HOPELESS.includes(failed.unanswered) || clock.monotonic() + wait >= giveUpAt)
+        return { unknown: failed.unanswered };
       await sleep(clock, wait);
     }
   }

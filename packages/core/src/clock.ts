@@ -93,7 +93,8 @@ export function virtualClock(startWall = 1_700_000_000_000): VirtualClock {
     let found: { id: number; at: number; order: number; fire: () => void } | undefined;
     for (const [id, timer] of timers) {
       if (timer.at > limit) continue;
-      if (!found || timer.at < found.at || (timer.at === found.at && timer.order < found.order)) found = { id, ...timer };
+      if (!found || timer.at < found.at || (timer.at === found.at && timer.order < found.order))
+        found = { id, ...timer };
     }
     return found;
   };

@@ -58,11 +58,19 @@ export async function stowNeeded(
 }
 
 /** The value of content that was stowed. */
-export async function readContent(content: Content | undefined, store: ContentStore | undefined, signal: AbortSignal): Promise<Json | undefined> {
+export async function readContent(
+  content: Content | undefined,
+  store: ContentStore | undefined,
+  signal: AbortSignal,
+): Promise<Json | undefined> {
   if (!content || 'omitted' in content) return undefined;
   if ('inline' in content) return content.inline;
   if (content.ref === undefined || !store) return undefined;
   const bytes = await store.get(content.ref, signal);
-  if (sha256(bytes) !== content.sha256) throw new LeaseholdError('unavailable', `The content store answered other bytes for ${content.ref} than were kept.`);
+  if (sha256(bytes) !== content.sha256)
+    throw new LeaseholdError(
+      'unavailable',
+      `The content store answered other bytes for ${content.ref} than were kept.`,
+    );
   return JSON.parse(new TextDecoder().decode(bytes)) as Json;
 }

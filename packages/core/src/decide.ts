@@ -1,6 +1,23 @@
 import type { PutExpectation } from './driver.ts';
 import type { CancelEvent, ClaimEvent, Decision, OwnersEvent, Refusal, RefusalCause, TaskEvent } from './events.ts';
-import { blank, buried, cancelled, carry, changed, deadLettered, decision, effectOf, ENDED, entered, hasVerified, inDoubt, REOPENED, toError, withEffect, type Changes } from './record-changes.ts';
+import {
+  blank,
+  buried,
+  cancelled,
+  carry,
+  changed,
+  deadLettered,
+  decision,
+  effectOf,
+  ENDED,
+  entered,
+  hasVerified,
+  inDoubt,
+  REOPENED,
+  toError,
+  withEffect,
+  type Changes,
+} from './record-changes.ts';
 import { HISTORY_LENGTH, isLapsed, isNewerSchema, isTerminal, SCHEMA_VERSION } from './record.ts';
 import type { Closing, EffectRecord, StoreTime, TaskRecord } from './record.ts';
 
@@ -11,40 +28,64 @@ import type { Closing, EffectRecord, StoreTime, TaskRecord } from './record.ts';
  */
 export function decide(record: TaskRecord | undefined, event: TaskEvent, now: StoreTime): Decision | Refusal {
   if (record && isNewerSchema(record)) {
-    return refuse('newer-schema', `the record has format ${record.schemaVersion}, this version knows ${SCHEMA_VERSION}`);
+    return refuse(
+      'newer-schema',
+      `the record has format ${record.schemaVersion}, this version knows ${SCHEMA_VERSION}`,
+    );
   }
   if (event.type === 'claim') return record ? claim(record, event, now) : create(event, now);
   if (event.type === 'cancel') return record ? cancel(record, event, now) : tombstone(event, now);
   if (!record) return refuse('no-record', 'there is no record of this task');
   switch (event.type) {
     case 'answer': {
-      if (record.state !== 'waiting_human') return refuse('nothing-to-do', `the task is ${record.state}, not waiting for a person`);
+      if (record.state !== 'waiting_human')
+        return refuse('nothing-to-do', `the task is ${record.state}, not waiting for a person`);
       // The envelope stays until the next claim: whoever was to send it again may die in between.
       const asked = record.human?.at(-1) ?? { question: '', askedAt: record.updatedAt };
       const answer = { ...asked, approved: event.approve, reason: event.reason, answeredAt: now.latest };
       const human = [...(record.human ?? []).slice(0, -1), answer];
-      if (event.approve) return decision(record, event.opId, now, { state: 'queued', retryAt: undefined, human }, 'any');
+      if (event.approve)
+        return decision(record, event.opId, now, { state: 'queued', retryAt: undefined, human }, 'any');
       const error = { errorClass: 'rejected', code: 'rejected-by-human', message: event.reason };
-      return decision(record, event.opId, now, {
-        // The message was acknowledged long ago: there is nothing to move, and the parked one stays for a reopening.
-        ...buried(record, error, event.retentionMs, now), human, effects: inDoubt(record.effects), parked: record.parked, deadLetterSent: true,
-      }, 'any');
+      return decision(
+        record,
+        event.opId,
+        now,
+        {
+          // The message was acknowledged long ago: there is nothing to move, and the parked one stays for a reopening.
+          ...buried(record, error, event.retentionMs, now),
+          human,
+          effects: inDoubt(record.effects),
+          parked: record.parked,
+          deadLetterSent: true,
+        },
+        'any',
+      );
     }
     case 'reopen':
-      if (record.state !== 'dead_lettered') return refuse('nothing-to-do', `the task is ${record.state}, not dead-lettered`);
+      if (record.state !== 'dead_lettered')
+        return refuse('nothing-to-do', `the task is ${record.state}, not dead-lettered`);
       return decision(record, event.opId, now, REOPENED, 'any');
     case 'sweep': {
       if (isTerminal(record.state)) return refuse('nothing-to-do', `the task is ${record.state} already`);
       if (record.state === 'running' && !isLapsed(record, now)) return busy(record, now);
       if (openEffects(record).length > 0) return effectOpen(record);
       const error = { errorClass: 'swept', code: 'swept', message: event.reason };
-      return decision(record, event.opId, now, buried(record, error, event.retentionMs, now), record.state === 'running' ? 'lapsed' : 'any');
+      return decision(
+        record,
+        event.opId,
+        now,
+        buried(record, error, event.retentionMs, now),
+        record.state === 'running' ? 'lapsed' : 'any',
+      );
     }
     case 'follow-ups-sent':
-      if (record.state !== 'settled' || !record.next) return refuse('nothing-to-do', 'the task has no follow-ups to send');
+      if (record.state !== 'settled' || !record.next)
+        return refuse('nothing-to-do', 'the task has no follow-ups to send');
       return decision(record, event.opId, now, { next: undefined }, 'any');
     case 'dead-letter-sent':
-      if (record.state !== 'dead_lettered' || record.deadLetterSent) return refuse('nothing-to-do', 'nothing is left to send');
+      if (record.state !== 'dead_lettered' || record.deadLetterSent)
+        return refuse('nothing-to-do', 'nothing is left to send');
       return decision(record, event.opId, now, { deadLetterSent: true }, 'any');
     default:
       return ownersWrite(record, event, now);
@@ -80,7 +121,10 @@ function create(event: ClaimEvent, now: StoreTime): Decision | Refusal {
 }
 
 function claim(record: TaskRecord, event: ClaimEvent, now: StoreTime): Decision | Refusal {
-  if (record.payloadHash !== undefined && (record.payloadHash !== event.payloadHash || record.taskType !== event.taskType)) {
+  if (
+    record.payloadHash !== undefined &&
+    (record.payloadHash !== event.payloadHash || record.taskType !== event.taskType)
+  ) {
     return refuse('task-id-reused', 'the task is known under this id with another type or payload');
   }
   switch (record.state) {
@@ -101,7 +145,11 @@ function claim(record: TaskRecord, event: ClaimEvent, now: StoreTime): Decision 
       return grant(record, event, now, { version: record.version, lease: 'any' });
     case 'running': {
       if (!isLapsed(record, now)) return busy(record, now);
-      const lapse = { errorClass: 'lapsed', code: 'lapsed', message: `the lease of ${record.leaseOwner ?? 'its owner'} ended` };
+      const lapse = {
+        errorClass: 'lapsed',
+        code: 'lapsed',
+        message: `the lease of ${record.leaseOwner ?? 'its owner'} ended`,
+      };
       const failed = changed(record, { failures: record.failures + 1, lastError: lapse });
       return grant(failed, event, now, { version: record.version, lease: 'lapsed' });
     }
@@ -117,7 +165,10 @@ function grant(record: TaskRecord, event: ClaimEvent, now: StoreTime, expect: Pu
   const written = { version: record.version + 1, opId: event.opId, updatedAt: now.latest };
   if (closing && !open) {
     const error = toError(closing);
-    const end = closing.to === 'cancelled' ? cancelled(error, event.retentionMs, now) : buried(record, error, event.retentionMs, now);
+    const end =
+      closing.to === 'cancelled'
+        ? cancelled(error, event.retentionMs, now)
+        : buried(record, error, event.retentionMs, now);
     return { next: changed(record, { ...end, ...written }), expect };
   }
   const next = changed(record, {
@@ -142,7 +193,11 @@ function wayOut(record: TaskRecord, event: ClaimEvent, now: StoreTime): Closing 
   }
   if (record.failures >= event.attempts) {
     const last = record.lastError ? ` (last: ${record.lastError.errorClass}: ${record.lastError.message})` : '';
-    return { to: 'dead_lettered', reason: `${record.failures} of ${event.attempts} attempts failed${last}`, errorClass: 'attempts-exhausted' };
+    return {
+      to: 'dead_lettered',
+      reason: `${record.failures} of ${event.attempts} attempts failed${last}`,
+      errorClass: 'attempts-exhausted',
+    };
   }
   if (record.deadlineAt !== undefined && record.deadlineAt <= now.earliest) {
     return { to: 'dead_lettered', reason: 'the deadline of the task has passed', errorClass: 'deadline' };
@@ -154,7 +209,8 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
   const lost = ownershipLost(before, event, now);
   if (lost) return lost;
   const record = carry(before, event.carry, now);
-  const write = (fields: Changes, leaseMs?: number): Decision => decision(record, event.opId, now, fields, 'live', leaseMs);
+  const write = (fields: Changes, leaseMs?: number): Decision =>
+    decision(record, event.opId, now, fields, 'live', leaseMs);
   const given = { state: 'queued', leaseOwner: undefined, leaseExpiresAt: undefined } as const;
   switch (event.type) {
     case 'renew':
@@ -166,18 +222,36 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
       if (record.closing) return refuse('closing', 'the task is being closed: no new effect may start');
       const known = effectOf(record, event.effect);
       if (known && known.key !== event.details.key) {
-        return refuse('effect-key-changed', `effect "${event.effect}" has the key ${known.key}; one name cannot have two keys`);
+        return refuse(
+          'effect-key-changed',
+          `effect "${event.effect}" has the key ${known.key}; one name cannot have two keys`,
+        );
       }
       if (known?.status === 'verified') return refuse('effect-verified', `effect "${event.effect}" exists already`);
-      const intended: EffectRecord = { ...known, ...event.details, status: 'intended', token: event.token, intendedAt: now.latest };
-      return write({ ...entered(record, 'commit', now), heartbeatAt: now.latest, effects: withEffect(record.effects, event.effect, intended) }, event.leaseMs);
+      const intended: EffectRecord = {
+        ...known,
+        ...event.details,
+        status: 'intended',
+        token: event.token,
+        intendedAt: now.latest,
+      };
+      return write(
+        {
+          ...entered(record, 'commit', now),
+          heartbeatAt: now.latest,
+          effects: withEffect(record.effects, event.effect, intended),
+        },
+        event.leaseMs,
+      );
     }
     case 'checkpoint':
       return write({ checkpoint: event.checkpoint, heartbeatAt: now.latest }, event.leaseMs);
     case 'settle': {
       if (openEffects(record).length > 0) return effectOpen(record);
-      if (record.cancelRequested && !hasVerified(record)) return refuse('cancel-requested', 'the task is to be cancelled and has no effect');
-      if (record.closing && !(record.closing.to === 'cancelled' && hasVerified(record))) return refuse('closing', 'the task is being closed');
+      if (record.cancelRequested && !hasVerified(record))
+        return refuse('cancel-requested', 'the task is to be cancelled and has no effect');
+      if (record.closing && !(record.closing.to === 'cancelled' && hasVerified(record)))
+        return refuse('closing', 'the task is being closed');
       if (event.receipt.taskId !== record.taskId || event.receipt.idempotencyKey !== record.idempotencyKey) {
         return refuse('receipt-mismatch', 'the receipt is about another task or key');
       }
@@ -207,7 +281,10 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
       if (openEffects(record).length > 0) return effectOpen(record);
       return write(deadLettered(event.error, event.retentionMs, now));
     case 'begin-close':
-      return write({ closing: event.closing, fencingToken: record.fencingToken + 1, heartbeatAt: now.latest }, event.leaseMs);
+      return write(
+        { closing: event.closing, fencingToken: record.fencingToken + 1, heartbeatAt: now.latest },
+        event.leaseMs,
+      );
     case 'end-close': {
       if (!record.closing) return refuse('not-closing', 'the task is not being closed');
       if (openEffects(record).length > 0) return effectOpen(record);
@@ -218,15 +295,24 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
       return write(end(toError(record.closing), event.retentionMs, now));
     }
     case 'raise-token':
-      return write({ fencingToken: Math.max(record.fencingToken, event.above) + 1, heartbeatAt: now.latest }, event.leaseMs);
+      return write(
+        { fencingToken: Math.max(record.fencingToken, event.above) + 1, heartbeatAt: now.latest },
+        event.leaseMs,
+      );
     case 'ask-human':
-      return write({ ...given, state: 'waiting_human', parked: event.parked, human: [...(record.human ?? []), { question: event.question, askedAt: now.latest }].slice(-HISTORY_LENGTH) });
+      return write({
+        ...given,
+        state: 'waiting_human',
+        parked: event.parked,
+        human: [...(record.human ?? []), { question: event.question, askedAt: now.latest }].slice(-HISTORY_LENGTH),
+      });
   }
 }
 
 /** Strict: a lapsed lease is over even when nobody took the task. */
 function ownershipLost(record: TaskRecord, event: OwnersEvent, now: StoreTime): Refusal | undefined {
-  if (record.fencingToken !== event.token) return refuse('taken-over', `the task has token ${record.fencingToken}, this owner ${event.token}`);
+  if (record.fencingToken !== event.token)
+    return refuse('taken-over', `the task has token ${record.fencingToken}, this owner ${event.token}`);
   switch (record.state) {
     case 'settled':
       return refuse('settled', 'the task is settled');
@@ -239,7 +325,8 @@ function ownershipLost(record: TaskRecord, event: OwnersEvent, now: StoreTime): 
     case 'queued':
       return refuse('released', 'the lease was given back');
     case 'running':
-      if (record.leaseOwner !== event.owner) return refuse('taken-over', `the task is held by ${record.leaseOwner ?? 'nobody'}`);
+      if (record.leaseOwner !== event.owner)
+        return refuse('taken-over', `the task is held by ${record.leaseOwner ?? 'nobody'}`);
       return isLapsed(record, now) ? refuse('expired', 'the lease ended before this write') : undefined;
   }
 }

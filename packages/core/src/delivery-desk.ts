@@ -26,7 +26,12 @@ export interface DeliveryDesk {
   read(held: HeldDelivery): Promise<TaskMessage | Handled>;
   granted(held: HeldDelivery, message: TaskMessage, task: TaskLease): Lease;
   ended(held: HeldDelivery, message: TaskMessage, record: TaskRecord): Promise<Handled>;
-  refused(held: HeldDelivery, message: TaskMessage, refusal: Refusal, record: TaskRecord | undefined): Promise<Acquired>;
+  refused(
+    held: HeldDelivery,
+    message: TaskMessage,
+    refusal: Refusal,
+    record: TaskRecord | undefined,
+  ): Promise<Acquired>;
   giveBack(held: HeldDelivery, message: TaskMessage, why: Handled['why'], delayMs: number): Promise<Handled>;
   /** A task that cannot start here just now: given back for others, or kept when it was given back too often already. */
   defer(held: HeldDelivery, message: TaskMessage, delayMs: number): Promise<Handled | Busy>;
@@ -64,9 +69,17 @@ export function deliveryDesk(parts: {
   const background = new Set<Promise<unknown>>();
   const longestDelay = (): number => Math.min(LONGEST_DELAY_MS, session.capabilities.releaseDelayMs);
 
-  const announce = (name: LeaseholdEvent['name'], message: Pick<TaskMessage, 'taskId' | 'taskType'>, fields: Partial<LeaseholdEvent> = {}): void =>
-    publish({ ...fields, name, at: clock.wall(), taskId: message.taskId, taskType: message.taskType });
-  const handled = (why: Handled['why'], taskId: string | undefined, acknowledged: boolean): Handled => ({ kind: 'handled', why, taskId, acknowledged });
+  const announce = (
+    name: LeaseholdEvent['name'],
+    message: Pick<TaskMessage, 'taskId' | 'taskType'>,
+    fields: Partial<LeaseholdEvent> = {},
+  ): void => publish({ ...fields, name, at: clock.wall(), taskId: message.taskId, taskType: message.taskType });
+  const handled = (why: Handled['why'], taskId: string | undefined, acknowledged: boolean): Handled => ({
+    kind: 'handled',
+    why,
+    taskId,
+    acknowledged,
+  });
 
   /** Notes the broker's half of something in the record. Lost, it is done again at the next delivery, harmlessly. */
   const note = async (record: TaskRecord, type: 'follow-ups-sent' | 'dead-letter-sent'): Promise<void> => {
@@ -77,7 +90,12 @@ export function deliveryDesk(parts: {
     if (!isRefusal(outcome)) await ledger.put(outcome.next, undefined, outcome.expect, CALL_TIMEOUT_MS);
   };
   /** Moves a message to the dead-letter queue; without one it is released as far away as the broker can. True when it left the queue. */
-  const toDeadLetters = async (held: HeldDelivery, reason: string, description: string, record?: TaskRecord): Promise<boolean> => {
+  const toDeadLetters = async (
+    held: HeldDelivery,
+    reason: string,
+    description: string,
+    record?: TaskRecord,
+  ): Promise<boolean> => {
     if (session.capabilities.deadLetter === 'none') {
       await session.release(held, longestDelay());
       return false;
@@ -101,7 +119,9 @@ export function deliveryDesk(parts: {
       {
         body: held.delivery.body,
         attributes,
-        ...(again.token !== undefined && { deduplicationId: [again.taskId, again.token, ...(again.once === undefined ? [] : [again.once])].join(':') }),
+        ...(again.token !== undefined && {
+          deduplicationId: [again.taskId, again.token, ...(again.once === undefined ? [] : [again.once])].join(':'),
+        }),
         ...(delayMs > 0 && { delayMs }),
         ...(held.delivery.groupId !== undefined && { groupId: held.delivery.groupId }),
       },
@@ -135,7 +155,12 @@ export function deliveryDesk(parts: {
       const gone = (): void => void background.delete(work);
       work.then(gone, (error: unknown) => {
         gone();
-        publish({ name: 'warning', at: clock.wall(), reason: 'the broker was not told', cause: error instanceof Error ? error.name : 'unknown' });
+        publish({
+          name: 'warning',
+          at: clock.wall(),
+          reason: 'the broker was not told',
+          cause: error instanceof Error ? error.name : 'unknown',
+        });
       });
     },
     async drain() {
@@ -153,7 +178,12 @@ export function deliveryDesk(parts: {
         // Elsewhere the field is a path into the payload, which no event may show.
         const field = isLeaseholdError(error) && error.code === 'bad-message' ? error.field : undefined;
         const gone = await toDeadLetters(held, 'undecodable', what);
-        publish({ name: 'task_dead_lettered', at: clock.wall(), errorClass: 'undecodable', ...(field !== undefined && { cause: field }) });
+        publish({
+          name: 'task_dead_lettered',
+          at: clock.wall(),
+          errorClass: 'undecodable',
+          ...(field !== undefined && { cause: field }),
+        });
         return handled('undecodable', undefined, gone);
       }
     },
@@ -192,15 +222,22 @@ export function deliveryDesk(parts: {
           await desk.finishSettled(held, record);
           return { kind: 'replay', taskId: message.taskId, receipt: record.settlementReceipt, record };
         case 'busy':
-          announce('duplicate_delivery', message, { ...(record && { token: record.fencingToken, owner: record.leaseOwner ?? '' }) });
+          announce('duplicate_delivery', message, {
+            ...(record && { token: record.fencingToken, owner: record.leaseOwner ?? '' }),
+          });
           return { kind: 'busy', taskId: message.taskId, waitMs: refusal.waitMs ?? 0, held };
         case 'not-yet':
           if (!record) break;
           announce('task_deferred', message, { reason: 'not-yet', delayMs: refusal.waitMs ?? 0 });
           // Given back, it would return at once, and again, until the broker gave it up: it is held like a busy one.
-          if (longestWait(held) === 0) return { kind: 'busy', taskId: message.taskId, waitMs: refusal.waitMs ?? 0, held };
+          if (longestWait(held) === 0)
+            return { kind: 'busy', taskId: message.taskId, waitMs: refusal.waitMs ?? 0, held };
           // A copy that came too early is copied once more: under its old name a broker that deduplicates would drop it, and the task with it.
-          await back(held, { taskId: record.taskId, token: record.fencingToken, once: held.delivery.messageId }, refusal.waitMs ?? 0);
+          await back(
+            held,
+            { taskId: record.taskId, token: record.fencingToken, once: held.delivery.messageId },
+            refusal.waitMs ?? 0,
+          );
           return handled('not-yet', message.taskId, false);
         case 'cancelled':
         case 'waiting-human':
@@ -229,7 +266,8 @@ export function deliveryDesk(parts: {
       const { maxDeliveries, releaseDelayMs } = session.capabilities;
       const deliveries = held.delivery.deliveryCount ?? Number.POSITIVE_INFINITY;
       // Waiting for its turn must not use up the deliveries after which the broker gives a message up.
-      if (releaseDelayMs > 0 && !(deliveries > (maxDeliveries ?? Number.POSITIVE_INFINITY) / 3)) return desk.giveBack(held, message, 'deferred', delayMs);
+      if (releaseDelayMs > 0 && !(deliveries > (maxDeliveries ?? Number.POSITIVE_INFINITY) / 3))
+        return desk.giveBack(held, message, 'deferred', delayMs);
       announce('task_deferred', message, { reason: 'kept', delayMs });
       return { kind: 'busy', taskId: message.taskId, waitMs: delayMs, held };
     },
@@ -255,17 +293,32 @@ export function deliveryDesk(parts: {
       const most = Math.floor(ledger.capabilities.maxRecordBytes / 2);
       const size = Math.ceil((body.byteLength * 4) / 3);
       if (size > most) {
-        throw new LeaseholdError('content-too-large', `A message of ${size} bytes cannot wait for a person: a record of ${ledger.driver.name} holds ${most} of it.`, { field: 'input' });
+        throw new LeaseholdError(
+          'content-too-large',
+          `A message of ${size} bytes cannot wait for a person: a record of ${ledger.driver.name} holds ${most} of it.`,
+          { field: 'input' },
+        );
       }
-      return { inline: { body: Buffer.from(body).toString('base64'), attributes, ...(groupId !== undefined && { group_id: groupId }) } };
+      return {
+        inline: {
+          body: Buffer.from(body).toString('base64'),
+          attributes,
+          ...(groupId !== undefined && { group_id: groupId }),
+        },
+      };
     },
     async resend(record) {
-      const parked = record.parked && 'inline' in record.parked ? (record.parked.inline as unknown as Parcel) : undefined;
+      const parked =
+        record.parked && 'inline' in record.parked ? (record.parked.inline as unknown as Parcel) : undefined;
       if (!parked) return false;
       const [sent] = await session.send([
         {
           body: Buffer.from(parked.body, 'base64'),
-          attributes: { ...parked.attributes, [TASK_ID_ATTRIBUTE]: record.taskId, [TOKEN_ATTRIBUTE]: String(record.fencingToken) },
+          attributes: {
+            ...parked.attributes,
+            [TASK_ID_ATTRIBUTE]: record.taskId,
+            [TOKEN_ATTRIBUTE]: String(record.fencingToken),
+          },
           deduplicationId: `${record.taskId}:${record.fencingToken}`,
           ...(parked.group_id !== undefined && { groupId: parked.group_id }),
         },
@@ -275,11 +328,24 @@ export function deliveryDesk(parts: {
     async finishSettled(held, record) {
       if (record.next) {
         const { groupId } = held.delivery;
-        const parent = { ...(record.agentRunId !== undefined && { agentRunId: record.agentRunId }), ...(groupId !== undefined && { groupId }) };
-        const outcomes = await enqueueTasks(session, codec, record.next.map((followUp) => followUpTask(followUp, parent)));
+        const parent = {
+          ...(record.agentRunId !== undefined && { agentRunId: record.agentRunId }),
+          ...(groupId !== undefined && { groupId }),
+        };
+        const outcomes = await enqueueTasks(
+          session,
+          codec,
+          record.next.map((followUp) => followUpTask(followUp, parent)),
+        );
         // Unsent follow-ups stay in the record; the message is not acknowledged, so its next delivery sends them.
         if (!outcomes.every((outcome) => outcome.ok)) return;
-        publish({ name: 'follow_ups_sent', at: clock.wall(), taskId: record.taskId, taskType: record.taskType, count: outcomes.length });
+        publish({
+          name: 'follow_ups_sent',
+          at: clock.wall(),
+          taskId: record.taskId,
+          taskType: record.taskType,
+          count: outcomes.length,
+        });
         await note(record, 'follow-ups-sent');
       }
       await session.complete(held);

@@ -10,7 +10,11 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h:
  *
  * @throws LeaseholdError `bad-option` naming the field: text without a unit, an empty text, NaN, infinite, negative or fractional values, or one outside `limits`.
  */
-export function parseDuration(value: Duration, field: string, limits: { readonly min?: number; readonly max?: number } = {}): number {
+export function parseDuration(
+  value: Duration,
+  field: string,
+  limits: { readonly min?: number; readonly max?: number } = {},
+): number {
   const ms = typeof value === 'string' ? parseText(value, field) : value;
   if (typeof ms !== 'number' || !Number.isFinite(ms)) {
     throw badOption(field, value, "write a length of time such as '90s', or a whole number of milliseconds.");
@@ -18,7 +22,10 @@ export function parseDuration(value: Duration, field: string, limits: { readonly
   if (!Number.isInteger(ms)) throw badOption(field, value, 'a number means milliseconds and has to be whole.');
   const min = limits.min ?? 1;
   if (ms < min) {
-    const hint = typeof value === 'number' && ms > 0 && ms * 1000 >= min ? ` A number means milliseconds: did you mean '${ms}s'?` : '';
+    const hint =
+      typeof value === 'number' && ms > 0 && ms * 1000 >= min
+        ? ` A number means milliseconds: did you mean '${ms}s'?`
+        : '';
     throw badOption(field, value, `the least is ${formatDuration(min)}.${hint}`);
   }
   if (limits.max !== undefined && ms > limits.max) {
@@ -35,7 +42,9 @@ function parseText(text: string, field: string): number {
     throw badOption(
       field,
       text,
-      bare ? `it has no unit; write '${text.trim()}s' for seconds, or use ms, m, h, d.` : "write a number and a unit (ms, s, m, h, d), such as '90s'.",
+      bare
+        ? `it has no unit; write '${text.trim()}s' for seconds, or use ms, m, h, d.`
+        : "write a number and a unit (ms, s, m, h, d), such as '90s'.",
     );
   }
   return Math.round(Number(found[1]) * unit);

@@ -16,11 +16,18 @@ interface Prepared {
 }
 
 /** The identity of a new task: what the producer gave, else a hash of its meaning, else a new one. */
-export function identify(task: Pick<NewTask, 'type' | 'taskId' | 'idempotencyKey'>): { readonly taskId: string; readonly idempotencyKey: string } {
+export function identify(task: Pick<NewTask, 'type' | 'taskId' | 'idempotencyKey'>): {
+  readonly taskId: string;
+  readonly idempotencyKey: string;
+} {
   for (const field of ['type', 'taskId', 'idempotencyKey'] as const) {
     const value = task[field];
     if ((field === 'type' || value !== undefined) && (typeof value !== 'string' || !ID.test(value))) {
-      throw new LeaseholdError('bad-task', `${field} has to be a text of 1 to 256 printable ASCII characters, since it travels in headers.`, { field });
+      throw new LeaseholdError(
+        'bad-task',
+        `${field} has to be a text of 1 to 256 printable ASCII characters, since it travels in headers.`,
+        { field },
+      );
     }
   }
   const idempotencyKey = task.idempotencyKey ?? task.taskId ?? randomUUID();
@@ -28,13 +35,22 @@ export function identify(task: Pick<NewTask, 'type' | 'taskId' | 'idempotencyKey
 }
 
 /** Sends tasks. One bad task fails alone; every outcome is reported in the order asked. */
-export async function enqueueTasks(session: BrokerSession, codec: TaskCodec, tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]> {
+export async function enqueueTasks(
+  session: BrokerSession,
+  codec: TaskCodec,
+  tasks: readonly NewTask[],
+): Promise<readonly EnqueueOutcome[]> {
   try {
     // What the queue takes is known only then.
     await session.open();
   } catch (error) {
     const code = session.driver.classify(error);
-    return tasks.map((task) => ({ ok: false, taskId: task.taskId ?? '', code, message: `${session.driver.name} cannot be reached (${code}); nothing was sent.` }));
+    return tasks.map((task) => ({
+      ok: false,
+      taskId: task.taskId ?? '',
+      code,
+      message: `${session.driver.name} cannot be reached (${code}); nothing was sent.`,
+    }));
   }
   const prepared = tasks.map((task) => prepare(session, codec, task));
   const good = prepared.filter((task) => task.message !== undefined);
@@ -45,12 +61,20 @@ export async function enqueueTasks(session: BrokerSession, codec: TaskCodec, tas
     const answer = answers[next++];
     if (answer && 'messageId' in answer) return { ok: true, taskId: task.taskId, messageId: answer.messageId };
     const code = answer?.failed ?? 'unknown';
-    return { ok: false, taskId: task.taskId, code, message: `The broker did not confirm the message (${code}); enqueue the task again with the same id.` };
+    return {
+      ok: false,
+      taskId: task.taskId,
+      code,
+      message: `The broker did not confirm the message (${code}); enqueue the task again with the same id.`,
+    };
   });
 }
 
 /** The follow-ups of a settled task, as new tasks. */
-export function followUpTask(followUp: FollowUp, parent: { readonly agentRunId?: string; readonly groupId?: string }): NewTask {
+export function followUpTask(
+  followUp: FollowUp,
+  parent: { readonly agentRunId?: string; readonly groupId?: string },
+): NewTask {
   return {
     type: followUp.type,
     input: followUp.input,
@@ -86,17 +110,35 @@ function prepare(session: BrokerSession, codec: TaskCodec, task: NewTask): Prepa
     checkReadable(codec, session.driver.name, message);
     const size = messageBytes(message);
     if (size > maxBodyBytes) {
-      throw new LeaseholdError('bad-task', `input makes a message of ${size} bytes; ${session.driver.name} takes ${maxBodyBytes}. Pass a reference instead.`, {
-        field: 'input',
-      });
+      throw new LeaseholdError(
+        'bad-task',
+        `input makes a message of ${size} bytes; ${session.driver.name} takes ${maxBodyBytes}. Pass a reference instead.`,
+        {
+          field: 'input',
+        },
+      );
     }
-    if (task.delayMs !== undefined && !(Number.isInteger(task.delayMs) && task.delayMs >= 0 && task.delayMs <= sendDelayMs)) {
-      throw new LeaseholdError('bad-task', `delayMs is ${task.delayMs}; ${session.driver.name} takes 0 to ${sendDelayMs} ms.`, { field: 'delayMs' });
+    if (
+      task.delayMs !== undefined &&
+      !(Number.isInteger(task.delayMs) && task.delayMs >= 0 && task.delayMs <= sendDelayMs)
+    ) {
+      throw new LeaseholdError(
+        'bad-task',
+        `delayMs is ${task.delayMs}; ${session.driver.name} takes 0 to ${sendDelayMs} ms.`,
+        { field: 'delayMs' },
+      );
     }
     return { taskId, message };
   } catch (error) {
     // A codec or a `toJSON` of the user's may throw anything; its text may hold content, and the other tasks are not to suffer.
-    if (!isLeaseholdError(error)) return { taskId, failed: { code: 'bad-task', message: 'The codec of this queue, or the input itself, failed while it was written.' } };
+    if (!isLeaseholdError(error))
+      return {
+        taskId,
+        failed: {
+          code: 'bad-task',
+          message: 'The codec of this queue, or the input itself, failed while it was written.',
+        },
+      };
     return { taskId, failed: { code: error.code, message: error.message } };
   }
 }
@@ -107,6 +149,9 @@ function checkReadable(codec: TaskCodec, entity: string, message: OutgoingMessag
     readMessage(codec, entity, { messageId: 'new', body: message.body, attributes: message.attributes });
   } catch (cause) {
     if (!isLeaseholdError(cause)) throw cause;
-    throw new LeaseholdError('bad-task', `A worker could not read this task: ${cause.message}`, { ...(cause.field !== undefined && { field: cause.field }), cause });
+    throw new LeaseholdError('bad-task', `A worker could not read this task: ${cause.message}`, {
+      ...(cause.field !== undefined && { field: cause.field }),
+      cause,
+    });
   }
 }

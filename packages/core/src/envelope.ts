@@ -102,7 +102,8 @@ export function cloudEvents(options: { readonly source?: string } = {}): TaskCod
   return {
     decode(message) {
       const event = jsonObject(message.body);
-      if (event['specversion'] !== '1.0') throw badMessage('specversion', "is not '1.0'; send a CloudEvents 1.0 JSON event");
+      if (event['specversion'] !== '1.0')
+        throw badMessage('specversion', "is not '1.0'; send a CloudEvents 1.0 JSON event");
       if (event['data_base64'] !== undefined) throw badMessage('data_base64', 'is not supported; put JSON into data');
       const id = textField('id', event['id'], MAX_ID_LENGTH);
       const source = textField('source', event['source'], 2048);
@@ -154,9 +155,13 @@ export function plainJson(options: {
     },
     encode(task) {
       if (task.type !== options.type) {
-        throw new LeaseholdError('bad-task', `This queue holds plain ${options.type} messages only; send ${task.type} to a queue of its own.`, {
-          field: 'type',
-        });
+        throw new LeaseholdError(
+          'bad-task',
+          `This queue holds plain ${options.type} messages only; send ${task.type} to a queue of its own.`,
+          {
+            field: 'type',
+          },
+        );
       }
       return { body: bytes(task.payload), attributes: { [TASK_ID_ATTRIBUTE]: task.taskId } };
     },
@@ -168,7 +173,8 @@ export function snsNotification(inner: TaskCodec): TaskCodec {
   return {
     decode(message) {
       const notification = jsonObject(message.body);
-      if (notification['Type'] !== 'Notification') throw badMessage('Type', "is not 'Notification'; this queue expects SNS notifications");
+      if (notification['Type'] !== 'Notification')
+        throw badMessage('Type', "is not 'Notification'; this queue expects SNS notifications");
       const text = notification['Message'];
       if (typeof text !== 'string') throw badMessage('Message', 'is missing or not text');
       return inner.decode({ ...message, body: new TextEncoder().encode(text) });
@@ -214,7 +220,8 @@ function json(body: Uint8Array): Json {
 
 function jsonObject(body: Uint8Array): { readonly [key: string]: Json } {
   const value = json(body);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw badMessage('body', 'is not a JSON object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw badMessage('body', 'is not a JSON object');
   return value as { readonly [key: string]: Json };
 }
 
@@ -227,7 +234,8 @@ function textField(field: string, value: unknown, most: number): string {
 /** Ids travel in headers, so they are printable ASCII. */
 function idField(field: string, value: unknown): string {
   const id = textField(field, value, MAX_ID_LENGTH);
-  if (!/^[\x20-\x7e]+$/.test(id)) throw badMessage(field, 'holds characters other than printable ASCII; encode it, or send a hash of it');
+  if (!/^[\x20-\x7e]+$/.test(id))
+    throw badMessage(field, 'holds characters other than printable ASCII; encode it, or send a hash of it');
   return id;
 }
 

@@ -91,7 +91,8 @@ export function badOption(field: string, found: unknown, remedy: string): Leaseh
 const LONGEST_SHOWN = 60;
 
 function show(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > LONGEST_SHOWN ? `${value.slice(0, LONGEST_SHOWN)}…` : value);
+  if (typeof value === 'string')
+    return JSON.stringify(value.length > LONGEST_SHOWN ? `${value.slice(0, LONGEST_SHOWN)}…` : value);
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
   if (typeof value === 'function') return 'a function';
   return String(value);

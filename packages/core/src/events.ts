@@ -1,5 +1,14 @@
 import type { PutExpectation } from './driver.ts';
-import type { Closing, Content, EffectRecord, FollowUp, SettlementReceipt, Stage, TaskError, TaskRecord } from './record.ts';
+import type {
+  Closing,
+  Content,
+  EffectRecord,
+  FollowUp,
+  SettlementReceipt,
+  Stage,
+  TaskError,
+  TaskRecord,
+} from './record.ts';
 
 /** Facts that change nothing a retry must do, and so ride on the owner's next write. */
 export interface Carried {
@@ -10,7 +19,12 @@ export interface Carried {
 
 /** What a read-back said of an effect. */
 export type EffectFinding =
-  | { readonly status: 'verified'; readonly externalId: string; readonly externalStatus: string; readonly committedAt?: number }
+  | {
+      readonly status: 'verified';
+      readonly externalId: string;
+      readonly externalStatus: string;
+      readonly committedAt?: number;
+    }
   | { readonly status: 'absent' }
   | { readonly status: 'in_doubt' };
 

@@ -25,7 +25,8 @@ function write(value: unknown, path: string, above: readonly object[]): string {
   if (typeof value !== 'object') throw notJson(path, `a ${typeof value}`);
   if (above.length >= MAX_DEPTH) throw notJson(path.slice(0, 40), `more than ${MAX_DEPTH} levels of nesting`);
   if (above.includes(value)) throw notJson(path, 'a reference to one of its own parents');
-  const plain = 'toJSON' in value && typeof value.toJSON === 'function' ? (value.toJSON() as unknown) : value;
+  const toJson = (value as { readonly toJSON?: unknown }).toJSON;
+  const plain: unknown = typeof toJson === 'function' ? Reflect.apply(toJson, value, []) : value;
   if (plain !== value) return write(plain, path, [...above, value]);
   const inside = [...above, value];
   if (Array.isArray(value)) {

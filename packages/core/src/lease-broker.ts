@@ -6,7 +6,18 @@ import type { BrokerCapabilities, BrokerDriver, Delivery, HandleOutcome, LedgerD
 import { enqueueTasks } from './enqueue.ts';
 import { cloudEvents, traceIdOf, type TaskCodec, type TaskMessage } from './envelope.ts';
 import type { Refusal } from './events.ts';
-import type { AcquireOptions, Acquired, AdoptOptions, Busy, ClaimPolicy, EnqueueOutcome, Lease, NewTask, Outcome, PolicyAnswer } from './lease.ts';
+import type {
+  AcquireOptions,
+  Acquired,
+  AdoptOptions,
+  Busy,
+  ClaimPolicy,
+  EnqueueOutcome,
+  Lease,
+  NewTask,
+  Outcome,
+  PolicyAnswer,
+} from './lease.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { rescaleTiming } from './lease-timing.ts';
 import type { Lost } from './ownership.ts';
@@ -47,7 +58,10 @@ export interface LeaseBroker extends AsyncDisposable {
   /** Ledger first; on its yes the broker is told, in a batch with others, without waiting for the answer. */
   renew(lease: Lease, claim: { readonly stage: Stage; readonly reason: string }): Promise<'held' | 'unknown' | Lost>;
   /** Gives the task back for another attempt. Only after everything the attempt started has ended. */
-  release(lease: Lease, why: { readonly error: TaskError; readonly delayMs?: number; readonly failure: boolean }): Promise<Outcome>;
+  release(
+    lease: Lease,
+    why: { readonly error: TaskError; readonly delayMs?: number; readonly failure: boolean },
+  ): Promise<Outcome>;
   /** Passes the task on to a fresh delivery because this one's time is capped. */
   handOff(lease: Lease, why: { readonly reason: string; readonly progressed: boolean }): Promise<Outcome>;
   /** Repeated until answered or the confirmed time is over. After `unknown` nothing is acknowledged: redelivery reconciles. */
@@ -138,8 +152,16 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     return claim(held, message, policy, ask, left);
   };
 
-  const claim = async (held: HeldDelivery, message: TaskMessage, policy: ClaimPolicy, ask: AdoptOptions, left: number): Promise<Acquired> => {
-    const granted = session.capabilities.extend ? Math.max(left, Math.min(held.delivery.leaseMs, policy.timing.leaseMs)) : left;
+  const claim = async (
+    held: HeldDelivery,
+    message: TaskMessage,
+    policy: ClaimPolicy,
+    ask: AdoptOptions,
+    left: number,
+  ): Promise<Acquired> => {
+    const granted = session.capabilities.extend
+      ? Math.max(left, Math.min(held.delivery.leaseMs, policy.timing.leaseMs))
+      : left;
     const timing = rescaleTiming(policy.timing, granted);
     const { minLeaseMs, clockErrorMs } = ledger.capabilities;
     // Too little is left for the ledger to tell it from nothing.
@@ -183,7 +205,9 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     adopt,
     async renew(lease, progress) {
       lease.task.carryProgress(progress.stage, progress.reason);
-      const outcome = outcomeOf(await lease.task.apply({ type: 'renew', leaseMs: lease.task.timing.leaseMs }, { repeat: false }));
+      const outcome = outcomeOf(
+        await lease.task.apply({ type: 'renew', leaseMs: lease.task.timing.leaseMs }, { repeat: false }),
+      );
       if (outcome === 'unknown' || 'refused' in outcome) {
         lease.task.announce('heartbeat_unknown', { ownership: 'unknown', lastConfirmedAt: lease.task.lastConfirmedAt });
         return 'unknown';
@@ -227,12 +251,17 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
         ),
       );
       if (answer === 'unknown' || !('applied' in answer)) return answer;
-      lease.task.announce('task_settled', { externalSystem: outcome.receipt.externalSystem, externalId: outcome.receipt.externalId });
+      lease.task.announce('task_settled', {
+        externalSystem: outcome.receipt.externalSystem,
+        externalId: outcome.receipt.externalId,
+      });
       desk.inBackground(desk.finishSettled(lease.held, answer.applied));
       return 'settled';
     },
     deadLetter: (lease, why) =>
-      ledgerThen(lease, { type: 'dead-letter', error: why, retentionMs }, (record) => desk.finishDeadLettered(lease.held, record)),
+      ledgerThen(lease, { type: 'dead-letter', error: why, retentionMs }, (record) =>
+        desk.finishDeadLettered(lease.held, record),
+      ),
     async beginClose(lease, closing) {
       const request = { type: 'begin-close', closing, leaseMs: lease.task.timing.leaseMs } as const;
       const outcome = outcomeOf(await lease.task.apply(request, { repeat: true }));
@@ -249,10 +278,14 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
         }
       }),
     askHuman: async (lease, question) =>
-      ledgerThen(lease, { type: 'ask-human', question: question.slice(0, 500), parked: desk.parcel(lease.held) }, () => {
-        lease.task.announce('human_asked');
-        return session.complete(lease.held);
-      }),
+      ledgerThen(
+        lease,
+        { type: 'ask-human', question: question.slice(0, 500), parked: desk.parcel(lease.held) },
+        () => {
+          lease.task.announce('human_asked');
+          return session.complete(lease.held);
+        },
+      ),
     resend: (record) => desk.resend(record),
     extend: (busy, leaseMs) => session.extend(busy.held, leaseMs),
     handBack: (held, delayMs) => session.release(held, delayMs),

@@ -12,7 +12,12 @@ export interface LeaseTiming {
 /** A lease as it is configured: its length alone, or with its beat, margin and tolerated misses. */
 export type LeaseOption =
   | Duration
-  | { readonly length: Duration; readonly heartbeat?: Duration; readonly margin?: Duration; readonly tolerate?: number };
+  | {
+      readonly length: Duration;
+      readonly heartbeat?: Duration;
+      readonly margin?: Duration;
+      readonly tolerate?: number;
+    };
 
 /** What the store and the batching demand of a lease. */
 export interface TimingBounds {
@@ -31,19 +36,35 @@ export const DEFAULT_LEASE_MS = 90_000;
  * @throws LeaseholdError `lease-timing`, with the numbers, when `L <= R*H + J` (one missed beat would already lose the lease), or `J` does not
  * exceed the uncertainty, or `L` is below what the ledger can keep apart; `bad-option` when a duration cannot be read.
  */
-export function leaseTiming(option: LeaseOption = DEFAULT_LEASE_MS, field = 'lease', bounds: TimingBounds = {}): LeaseTiming {
+export function leaseTiming(
+  option: LeaseOption = DEFAULT_LEASE_MS,
+  field = 'lease',
+  bounds: TimingBounds = {},
+): LeaseTiming {
   const inParts = typeof option === 'object' && option !== null;
   const full = inParts ? option : { length: option };
   const leaseMs = parseDuration(full.length, inParts ? `${field}.length` : field);
-  const heartbeatMs = full.heartbeat === undefined ? Math.max(1, Math.floor(leaseMs / 3)) : parseDuration(full.heartbeat, `${field}.heartbeat`);
-  const marginMs = full.margin === undefined ? Math.max(1, Math.floor((leaseMs * 2) / 9)) : parseDuration(full.margin, `${field}.margin`);
+  const heartbeatMs =
+    full.heartbeat === undefined
+      ? Math.max(1, Math.floor(leaseMs / 3))
+      : parseDuration(full.heartbeat, `${field}.heartbeat`);
+  const marginMs =
+    full.margin === undefined
+      ? Math.max(1, Math.floor((leaseMs * 2) / 9))
+      : parseDuration(full.margin, `${field}.margin`);
   const tolerate = full.tolerate ?? 1;
   if (!Number.isInteger(tolerate) || tolerate < 0) {
     throw badOption(`${field}.tolerate`, tolerate, 'give the number of beats that may be missed, such as 1.');
   }
   if (bounds.minLeaseMs !== undefined && leaseMs < bounds.minLeaseMs) {
-    const hint = typeof full.length === 'number' && full.length * 1000 >= bounds.minLeaseMs ? ` A number means milliseconds: did you mean '${full.length}s'?` : '';
-    throw refused(field, `${field} is ${formatDuration(leaseMs)}, but this ledger cannot keep leases below ${formatDuration(bounds.minLeaseMs)} apart.${hint}`);
+    const hint =
+      typeof full.length === 'number' && full.length * 1000 >= bounds.minLeaseMs
+        ? ` A number means milliseconds: did you mean '${full.length}s'?`
+        : '';
+    throw refused(
+      field,
+      `${field} is ${formatDuration(leaseMs)}, but this ledger cannot keep leases below ${formatDuration(bounds.minLeaseMs)} apart.${hint}`,
+    );
   }
   if (leaseMs <= tolerate * heartbeatMs + marginMs) {
     throw refused(

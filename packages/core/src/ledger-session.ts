@@ -1,6 +1,15 @@
 import { boundedCall, closeDriver } from './bounded-call.ts';
 import type { Clock } from './clock.ts';
-import type { LeaseStamp, LedgerCapabilities, LedgerDriver, LedgerErrorCode, LedgerPage, LedgerQuery, PutExpectation, PutOutcome } from './driver.ts';
+import type {
+  LeaseStamp,
+  LedgerCapabilities,
+  LedgerDriver,
+  LedgerErrorCode,
+  LedgerPage,
+  LedgerQuery,
+  PutExpectation,
+  PutOutcome,
+} from './driver.ts';
 import { isLeaseholdError } from './errors.ts';
 import type { StoreTime, TaskRecord } from './record.ts';
 import { storeClock } from './store-clock.ts';
@@ -16,9 +25,17 @@ export interface LedgerSession {
   readonly driver: LedgerDriver;
   readonly capabilities: LedgerCapabilities;
   /** One sending of a conditional write. */
-  put(next: TaskRecord, lease: LeaseStamp | undefined, expect: PutExpectation, timeoutMs: number): Promise<PutOutcome | Unanswered>;
+  put(
+    next: TaskRecord,
+    lease: LeaseStamp | undefined,
+    expect: PutExpectation,
+    timeoutMs: number,
+  ): Promise<PutOutcome | Unanswered>;
   /** One strongly consistent read. */
-  get(taskId: string, timeoutMs: number): Promise<{ readonly record: TaskRecord | undefined; readonly now: StoreTime } | Unanswered>;
+  get(
+    taskId: string,
+    timeoutMs: number,
+  ): Promise<{ readonly record: TaskRecord | undefined; readonly now: StoreTime } | Unanswered>;
   /** Rejects with the driver's error. */
   list(query: LedgerQuery, timeoutMs: number): Promise<LedgerPage>;
   /** The store's time now: carried forward from its last answer, or, when there is none to rely on, from a read of `taskId`. */
@@ -36,7 +53,9 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
 
   const open = async (): Promise<void> => {
     if (!driver.open) return;
-    opening ??= boundedCall(clock, `${driver.name}: open`, OPEN_TIMEOUT_MS, (signal) => (driver.open as NonNullable<typeof driver.open>)(signal));
+    opening ??= boundedCall(clock, `${driver.name}: open`, OPEN_TIMEOUT_MS, (signal) =>
+      (driver.open as NonNullable<typeof driver.open>)(signal),
+    );
     try {
       await opening;
     } catch (error) {
@@ -65,7 +84,8 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
     get capabilities() {
       return driver.capabilities;
     },
-    put: (next, lease, expect, timeoutMs) => attempt('put', timeoutMs, (signal) => driver.put(next, lease, expect, signal)),
+    put: (next, lease, expect, timeoutMs) =>
+      attempt('put', timeoutMs, (signal) => driver.put(next, lease, expect, signal)),
     get: (taskId, timeoutMs) => attempt('get', timeoutMs, (signal) => driver.get(taskId, signal)),
     async list(query, timeoutMs) {
       await open();

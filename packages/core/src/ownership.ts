@@ -8,7 +8,18 @@ export type Ownership = 'held' | 'unknown' | 'lost';
 
 /** Why a lease was lost. `deadline`: no confirmation arrived in time. */
 export type LossCause =
-  | Extract<RefusalCause, 'taken-over' | 'expired' | 'released' | 'settled' | 'cancelled' | 'dead-lettered' | 'waiting-human' | 'no-record' | 'newer-schema'>
+  | Extract<
+      RefusalCause,
+      | 'taken-over'
+      | 'expired'
+      | 'released'
+      | 'settled'
+      | 'cancelled'
+      | 'dead-lettered'
+      | 'waiting-human'
+      | 'no-record'
+      | 'newer-schema'
+    >
   | 'deadline';
 
 /** The lease is over: a value, since losing one is a race and not a mistake. */

@@ -16,7 +16,14 @@ export const ENDED: Changes = {
   cancelRequested: undefined,
 };
 /** What a reopening sets back. */
-export const REOPENED: Changes = { state: 'queued', failures: 0, retryAt: undefined, deadlineAt: undefined, deadLetterSent: undefined, expiresAt: undefined };
+export const REOPENED: Changes = {
+  state: 'queued',
+  failures: 0,
+  retryAt: undefined,
+  deadlineAt: undefined,
+  deadLetterSent: undefined,
+  expiresAt: undefined,
+};
 
 /** The end of a task that is not to happen. */
 export function cancelled(error: TaskError, retentionMs: number, now: StoreTime): Changes {
@@ -27,7 +34,13 @@ export function cancelled(error: TaskError, retentionMs: number, now: StoreTime)
 export function deadLettered(error: TaskError, retentionMs: number, now: StoreTime): Changes {
   // The checkpoint stays: a redriven task goes on from it.
   const { checkpoint: _kept, ...ended } = ENDED;
-  return { ...ended, state: 'dead_lettered', lastError: error, deadLetterSent: false, expiresAt: now.latest + retentionMs };
+  return {
+    ...ended,
+    state: 'dead_lettered',
+    lastError: error,
+    deadLetterSent: false,
+    expiresAt: now.latest + retentionMs,
+  };
 }
 
 /** Dead-lettered by someone who holds no lease. A new token: messages sent again before bear the old one and must not look like a redrive. */
@@ -61,7 +74,12 @@ export function changed(record: TaskRecord, fields: Changes): TaskRecord {
 }
 
 /** A record of a task nobody has claimed. */
-export function blank(taskId: string, taskType: string, idempotencyKey: string, now: StoreTime): Omit<TaskRecord, 'state'> {
+export function blank(
+  taskId: string,
+  taskType: string,
+  idempotencyKey: string,
+  now: StoreTime,
+): Omit<TaskRecord, 'state'> {
   return {
     schemaVersion: SCHEMA_VERSION,
     taskId,
@@ -90,13 +108,18 @@ export function carry(record: TaskRecord, carried: Carried | undefined, now: Sto
     const last = record.history.at(-1);
     const same = last?.stage === stage && last.reason === reason;
     // Claimed again, the same is no progress: its time stays that of the first claim.
-    const history = same ? record.history : [...record.history, { stage, reason, at: now.latest }].slice(-HISTORY_LENGTH);
+    const history = same
+      ? record.history
+      : [...record.history, { stage, reason, at: now.latest }].slice(-HISTORY_LENGTH);
     next = changed(next, { ...entered(record, stage, now), renewalReason: reason, history });
   }
   for (const [name, finding] of Object.entries(carried?.effects ?? {})) {
     const known = effectOf(next, name);
     // What was once read back exists, whatever a later look makes of it.
-    if (known && (known.status !== 'verified' || finding.status === 'verified')) next = changed(next, { effects: withEffect(next.effects, name, found(known, finding, record.fencingToken, now)) });
+    if (known && (known.status !== 'verified' || finding.status === 'verified'))
+      next = changed(next, {
+        effects: withEffect(next.effects, name, found(known, finding, record.fencingToken, now)),
+      });
   }
   return next;
 }
@@ -127,7 +150,10 @@ export function withEffect(effects: TaskRecord['effects'], name: string, effect:
 /** Open effects marked as not known. */
 export function inDoubt(effects: TaskRecord['effects']): TaskRecord['effects'] {
   return Object.fromEntries(
-    Object.entries(effects).map(([name, effect]) => [name, effect.status === 'intended' ? { ...effect, status: 'in_doubt' as const } : effect]),
+    Object.entries(effects).map(([name, effect]) => [
+      name,
+      effect.status === 'intended' ? { ...effect, status: 'in_doubt' as const } : effect,
+    ]),
   );
 }
 
@@ -135,4 +161,3 @@ export function inDoubt(effects: TaskRecord['effects']): TaskRecord['effects'] {
 export function hasVerified(record: TaskRecord): boolean {
   return Object.values(record.effects).some((effect) => effect.status === 'verified');
 }
-

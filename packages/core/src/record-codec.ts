@@ -102,7 +102,8 @@ export function recordToWire(record: TaskRecord): WireRecord {
  * @throws LeaseholdError `record-corrupt` naming the field that is missing or of the wrong kind.
  */
 export function recordFromWire(wire: WireRecord): TaskRecord {
-  if (typeof wire !== 'object' || wire === null || Array.isArray(wire)) throw corrupt('record', 'is not an object', '?');
+  if (typeof wire !== 'object' || wire === null || Array.isArray(wire))
+    throw corrupt('record', 'is not an object', '?');
   const record: Record<string, unknown> = {};
   const extra: Record<string, Json> = {};
   for (const [name, value] of Object.entries(wire)) {

@@ -16,7 +16,9 @@ export interface StoreClock {
 
 /** Keeps the last observation; a newer one always replaces an older one, so a store that stepped is followed at once. */
 export function storeClock(clock: Clock): StoreClock {
-  let sample: { readonly now: StoreTime; readonly sentAt: number; readonly gotAt: number; readonly offset: number } | undefined;
+  let sample:
+    | { readonly now: StoreTime; readonly sentAt: number; readonly gotAt: number; readonly offset: number }
+    | undefined;
   return {
     observe(now, sentAt) {
       const gotAt = clock.monotonic();

@@ -86,7 +86,12 @@ export function createTaskClient(parts: {
   const retentionMs = parts.retentionMs ?? DEFAULT_RETENTION_MS;
 
   const enqueue = (tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]> => {
-    if (!parts.broker) throw new LeaseholdError('bad-option', 'broker is missing: this client cannot enqueue. Pass one to createTaskClient.', { field: 'broker' });
+    if (!parts.broker)
+      throw new LeaseholdError(
+        'bad-option',
+        'broker is missing: this client cannot enqueue. Pass one to createTaskClient.',
+        { field: 'broker' },
+      );
     return parts.broker.enqueue(tasks);
   };
   const status = async (taskId: string): Promise<TaskStatus> => {
@@ -119,7 +124,13 @@ export function createTaskClient(parts: {
     }
   }
   const cancelOne = async (taskId: string, reason: string): Promise<CancelOutcome> => {
-    const event: TaskEvent = { type: 'cancel', opId: newOpId(), taskId, reason: reason.slice(0, LONGEST_REASON), retentionMs };
+    const event: TaskEvent = {
+      type: 'cancel',
+      opId: newOpId(),
+      taskId,
+      reason: reason.slice(0, LONGEST_REASON),
+      retentionMs,
+    };
     const outcome = await write(ledger, taskId, event);
     // Asked for before, by this very call if its answer was lost and the owner wrote since.
     if ('refused' in outcome && outcome.refused === 'cancel-requested') return { taskId, outcome: 'requested' };
@@ -130,12 +141,23 @@ export function createTaskClient(parts: {
   /** Whoever answered first may have died before the message was sent: the same answer again completes it. */
   const answeredBefore = async (taskId: string, approve: boolean): Promise<TaskRecord | undefined> => {
     const { record } = await status(taskId);
-    return approve && record?.state === 'queued' && record.human?.at(-1)?.approved === true && record.parked ? record : undefined;
+    return approve && record?.state === 'queued' && record.human?.at(-1)?.approved === true && record.parked
+      ? record
+      : undefined;
   };
   const sendAgain = async (record: TaskRecord): Promise<AnswerOutcome> => {
-    if (!parts.broker) return { done: true, sent: false, message: 'the task may run; this client has no broker to send its message with' };
+    if (!parts.broker)
+      return {
+        done: true,
+        sent: false,
+        message: 'the task may run; this client has no broker to send its message with',
+      };
     if (await parts.broker.resend(record)) return { done: true, sent: true, message: 'the task runs again' };
-    return { done: true, sent: false, message: 'the broker did not confirm the message; answer again to send it once more' };
+    return {
+      done: true,
+      sent: false,
+      message: 'the broker did not confirm the message; answer again to send it once more',
+    };
   };
 
   return {
@@ -143,14 +165,24 @@ export function createTaskClient(parts: {
     dispatch(agentRunId, steps) {
       const unknown = parts.types && steps.find((step) => !parts.types?.includes(step.type));
       if (unknown) {
-        throw new LeaseholdError('bad-task', `step ${unknown.step} asks for the type ${unknown.type}, which is not registered (${parts.types?.join(', ')}).`, {
-          field: 'type',
-        });
+        throw new LeaseholdError(
+          'bad-task',
+          `step ${unknown.step} asks for the type ${unknown.type}, which is not registered (${parts.types?.join(', ')}).`,
+          {
+            field: 'type',
+          },
+        );
       }
       return enqueue(
         steps.map((step) => {
           const idempotencyKey = hashJson([agentRunId, step.step]);
-          return { type: step.type, input: step.input, agentRunId, idempotencyKey, taskId: taskIdOf(step.type, idempotencyKey) };
+          return {
+            type: step.type,
+            input: step.input,
+            agentRunId,
+            idempotencyKey,
+            taskId: taskIdOf(step.type, idempotencyKey),
+          };
         }),
       );
     },
@@ -165,7 +197,12 @@ export function createTaskClient(parts: {
         options.timeoutMs === undefined
           ? undefined
           : clock.timer(options.timeoutMs, () =>
-              controller.abort(new LeaseholdError('timeout', `Task ${taskId} has not ended after ${options.timeoutMs} ms. It goes on; ask again later.`)),
+              controller.abort(
+                new LeaseholdError(
+                  'timeout',
+                  `Task ${taskId} has not ended after ${options.timeoutMs} ms. It goes on; ask again later.`,
+                ),
+              ),
             );
       try {
         for await (const now of watch(taskId, { signal: controller.signal })) {
@@ -190,11 +227,14 @@ export function createTaskClient(parts: {
       if (typeof target === 'string') return [await cancelOne(target, reason)];
       const outcomes = new Map<string, CancelOutcome>();
       // Pages are ordered by the last write: a record that is written while they are read can slip past, so they are read until nothing is new.
-      for (let known = -1; known < outcomes.size; ) {
+      for (let known = -1; known < outcomes.size;) {
         known = outcomes.size;
         let cursor: string | undefined;
         do {
-          const page = await ledger.list({ agentRunId: target.agentRunId, limit: 100, ...(cursor !== undefined && { cursor }) }, CALL_TIMEOUT_MS);
+          const page = await ledger.list(
+            { agentRunId: target.agentRunId, limit: 100, ...(cursor !== undefined && { cursor }) },
+            CALL_TIMEOUT_MS,
+          );
           for (const { taskId, state } of page.records) {
             if (!isTerminal(state) && !outcomes.has(taskId)) outcomes.set(taskId, await cancelOne(taskId, reason));
           }
@@ -204,7 +244,13 @@ export function createTaskClient(parts: {
       return [...outcomes.values()];
     },
     async answer(taskId, answer) {
-      const outcome = await write(ledger, taskId, { type: 'answer', opId: newOpId(), retentionMs, approve: answer.approve, reason: answer.reason.slice(0, LONGEST_REASON) });
+      const outcome = await write(ledger, taskId, {
+        type: 'answer',
+        opId: newOpId(),
+        retentionMs,
+        approve: answer.approve,
+        reason: answer.reason.slice(0, LONGEST_REASON),
+      });
       const record = 'record' in outcome ? outcome.record : await answeredBefore(taskId, answer.approve);
       if (!record) return { done: false, sent: false, message: 'refused' in outcome ? outcome.message : '' };
       if (!answer.approve) return { done: true, sent: false, message: 'the task is dead-lettered as rejected' };
@@ -213,7 +259,9 @@ export function createTaskClient(parts: {
     async reopen(taskId) {
       const outcome = await write(ledger, taskId, { type: 'reopen', opId: newOpId() });
       if ('refused' in outcome) return { done: false, sent: false, message: outcome.message };
-      return outcome.record.parked ? sendAgain(outcome.record) : { done: true, sent: false, message: 'the task may run again; move its message back' };
+      return outcome.record.parked
+        ? sendAgain(outcome.record)
+        : { done: true, sent: false, message: 'the task may run again; move its message back' };
     },
     list: (query) => ledger.list(query, CALL_TIMEOUT_MS),
   };
@@ -235,9 +283,14 @@ async function write(
     const answer = await ledger.put(outcome.next, undefined, outcome.expect, CALL_TIMEOUT_MS);
     if (!('unanswered' in answer) && answer.ok) return { record: answer.record };
   }
-  throw new LeaseholdError('unavailable', `Task ${taskId} changed, or the ledger did not answer, at every try. Try again.`);
+  throw new LeaseholdError(
+    'unavailable',
+    `Task ${taskId} changed, or the ledger did not answer, at every try. Try again.`,
+  );
 }
 
 function unavailable(cause: unknown): LeaseholdError {
-  return new LeaseholdError('unavailable', 'The ledger did not answer. Nothing is known to have changed; try again.', { cause });
+  return new LeaseholdError('unavailable', 'The ledger did not answer. Nothing is known to have changed; try again.', {
+    cause,
+  });
 }

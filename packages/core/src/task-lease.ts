@@ -178,8 +178,10 @@ export class TaskLease {
   async #write(request: OwnersRequest, repeat: boolean): Promise<ApplyOutcome> {
     const timeoutMs = this.#timeoutMs();
     let base = this.#record;
-    let write: { readonly opId: string; readonly carry: Carried; readonly firstAt: number; readonly bound: number } | undefined;
-    for (let rebases = 0, tries = 1; ; ) {
+    let write:
+      | { readonly opId: string; readonly carry: Carried; readonly firstAt: number; readonly bound: number }
+      | undefined;
+    for (let rebases = 0, tries = 1; ;) {
       if (this.lost) return this.#lost as Lost;
       if (this.#ended) return { lost: 'released', message: 'the lease was given up before this write' };
       const now = await this.#session.time(this.taskId, timeoutMs);
@@ -200,7 +202,8 @@ export class TaskLease {
         return this.#lose({ lost: outcome.refused, message: outcome.message });
       }
       // A sending that arrives late must not stretch the lease beyond what this owner may count on.
-      const stamp = outcome.leaseMs === undefined ? undefined : { ms: outcome.leaseMs, notBeyond: write.bound + outcome.leaseMs };
+      const stamp =
+        outcome.leaseMs === undefined ? undefined : { ms: outcome.leaseMs, notBeyond: write.bound + outcome.leaseMs };
       const answer = await this.#session.put(outcome.next, stamp, outcome.expect, timeoutMs);
       if ('unanswered' in answer) {
         // What is confirmed is not known any more, until some write is answered.
@@ -247,11 +250,18 @@ export class TaskLease {
 
   #refusedBy(current: TaskRecord | undefined, event: OwnersEvent, now: StoreTime): ApplyOutcome {
     const reason = decide(current, event, now);
-    if (isRefusal(reason) && isLoss(reason.refused)) return this.#lose({ lost: reason.refused, message: reason.message });
+    if (isRefusal(reason) && isLoss(reason.refused))
+      return this.#lose({ lost: reason.refused, message: reason.message });
     return this.#lose({ lost: 'expired', message: 'the store found the lease ended' });
   }
 
-  #accept(record: TaskRecord, now: StoreTime, sending: Sending, leaseMs: number | undefined, carried: Carried): ApplyOutcome {
+  #accept(
+    record: TaskRecord,
+    now: StoreTime,
+    sending: Sending,
+    leaseMs: number | undefined,
+    carried: Carried,
+  ): ApplyOutcome {
     const { progress, effects } = this.#carry;
     const left = Object.entries(effects ?? {}).filter(([name, finding]) => carried.effects?.[name] !== finding);
     this.#carry = {

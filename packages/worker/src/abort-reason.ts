@@ -16,5 +16,7 @@ export class TaskAborted extends LeaseholdError {
 
 /** True for the reason of an abort, from whichever copy of the library. */
 export function isTaskAborted(error: unknown): error is TaskAborted {
-  return typeof error === 'object' && error !== null && 'code' in error && error.code === 'aborted' && 'reason' in error;
+  return (
+    typeof error === 'object' && error !== null && 'code' in error && error.code === 'aborted' && 'reason' in error
+  );
 }

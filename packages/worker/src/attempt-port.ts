@@ -1,4 +1,16 @@
-import type { Closing, EventName, HandleOutcome, Lease, LeaseBroker, Lost, Outcome, Settlement, Stage, TaskError, TaskLease } from '@leasehold/core';
+import type {
+  Closing,
+  EventName,
+  HandleOutcome,
+  Lease,
+  LeaseBroker,
+  Lost,
+  Outcome,
+  Settlement,
+  Stage,
+  TaskError,
+  TaskLease,
+} from '@leasehold/core';
 
 /** What an attempt needs of whoever gave it the task: a lease broker, or a ledger alone. */
 export interface AttemptPort {
@@ -44,7 +56,11 @@ export function ledgerPort(
 ): AttemptPort {
   const { retentionMs } = parts;
   const leaseMs = task.timing.leaseMs;
-  const apply = async (request: Parameters<TaskLease['apply']>[0], name?: EventName, fields: Parameters<TaskLease['announce']>[1] = {}): Promise<Outcome> => {
+  const apply = async (
+    request: Parameters<TaskLease['apply']>[0],
+    name?: EventName,
+    fields: Parameters<TaskLease['announce']>[1] = {},
+  ): Promise<Outcome> => {
     const answer = await task.apply(request, { repeat: true });
     if (!('applied' in answer)) return 'unknown' in answer ? 'unknown' : answer;
     if (name) task.announce(name, fields);
@@ -83,7 +99,10 @@ export function ledgerPort(
     },
     async settle(outcome) {
       const { externalSystem, externalId } = outcome.receipt;
-      const result = await apply({ type: 'settle', retentionMs, ...outcome }, 'task_settled', { externalSystem, externalId });
+      const result = await apply({ type: 'settle', retentionMs, ...outcome }, 'task_settled', {
+        externalSystem,
+        externalId,
+      });
       return result === 'done' ? 'settled' : result;
     },
     release({ error, delayMs = 0, failure }) {
@@ -93,15 +112,26 @@ export function ledgerPort(
     },
     handOff: (why) => apply({ type: 'hand-off', ...why }, 'task_handed_off', { reason: why.reason }),
     deadLetter: (error) =>
-      apply({ type: 'dead-letter', error, retentionMs }, 'task_dead_lettered', { errorClass: error.errorClass, errorCode: error.code }),
-    beginClose: (closing) => apply({ type: 'begin-close', closing, leaseMs }, 'task_closing', { errorClass: closing.errorClass, reason: closing.to }),
+      apply({ type: 'dead-letter', error, retentionMs }, 'task_dead_lettered', {
+        errorClass: error.errorClass,
+        errorCode: error.code,
+      }),
+    beginClose: (closing) =>
+      apply({ type: 'begin-close', closing, leaseMs }, 'task_closing', {
+        errorClass: closing.errorClass,
+        reason: closing.to,
+      }),
     async endClose() {
       const outcome = await apply({ type: 'end-close', retentionMs, leaseMs });
       const { state, lastError } = task.record;
       if (outcome === 'done' && state === 'cancelled') task.announce('task_cancelled');
-      if (outcome === 'done' && state === 'dead_lettered') task.announce('task_dead_lettered', { ...(lastError && { errorClass: lastError.errorClass, errorCode: lastError.code }) });
+      if (outcome === 'done' && state === 'dead_lettered')
+        task.announce('task_dead_lettered', {
+          ...(lastError && { errorClass: lastError.errorClass, errorCode: lastError.code }),
+        });
       return outcome;
     },
-    askHuman: (question) => apply({ type: 'ask-human', question, parked: { omitted: "the message is its consumer's own" } }, 'human_asked'),
+    askHuman: (question) =>
+      apply({ type: 'ask-human', question, parked: { omitted: "the message is its consumer's own" } }, 'human_asked'),
   };
 }

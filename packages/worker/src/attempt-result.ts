@@ -35,7 +35,10 @@ export function rejectResult(
   try {
     sink?.({ taskId: task.taskId, token: task.token, result: value });
   } catch (error) {
-    task.announce('warning', { reason: 'onRejected failed', errorCode: error instanceof Error ? error.name : 'unknown' });
+    task.announce('warning', {
+      reason: 'onRejected failed',
+      errorCode: error instanceof Error ? error.name : 'unknown',
+    });
   }
 }
 

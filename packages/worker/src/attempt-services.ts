@@ -24,7 +24,11 @@ export interface AttemptServices {
   /** How long an aborted handler may take to end before it counts as leaked, in milliseconds. */
   readonly graceMs: number;
   /** Gets results that were rejected, for investigation; they are never stored as the outcome. */
-  readonly onRejected?: (rejected: { readonly taskId: string; readonly token: number; readonly result: unknown }) => void;
+  readonly onRejected?: (rejected: {
+    readonly taskId: string;
+    readonly token: number;
+    readonly result: unknown;
+  }) => void;
   /** A handler that had leaked ended after all. */
   readonly onLeakEnded?: () => void;
 }

@@ -1,4 +1,13 @@
-import { boundedCall, isPermanentError, isRetryableError, LeaseholdError, MAX_INLINE_BYTES, PermanentError, readContent, stowResult } from '@leasehold/core';
+import {
+  boundedCall,
+  isPermanentError,
+  isRetryableError,
+  LeaseholdError,
+  MAX_INLINE_BYTES,
+  PermanentError,
+  readContent,
+  stowResult,
+} from '@leasehold/core';
 import { backoffDelay, openEffects } from '@leasehold/core';
 import type { Clock, Content, FollowUp, Lost, Outcome, Stage, TaskError, TaskMessage } from '@leasehold/core';
 import { TaskAborted, type AbortCause } from './abort-reason.ts';
@@ -48,7 +57,12 @@ export class Attempt {
   #aborted: { readonly cause: AbortCause; readonly at: number } | undefined;
   #onAbort: () => void = () => undefined;
 
-  constructor(parts: { port: AttemptPort; definition: TaskDefinition; message: TaskMessage; services: AttemptServices }) {
+  constructor(parts: {
+    port: AttemptPort;
+    definition: TaskDefinition;
+    message: TaskMessage;
+    services: AttemptServices;
+  }) {
     this.port = parts.port;
     this.definition = parts.definition;
     this.message = parts.message;
@@ -68,7 +82,11 @@ export class Attempt {
       capAt: this.port.capAt,
       marginMs: task.timing.marginMs,
       near: (leftMs) => task.announce('lease_cap_near', { durationMs: leftMs }),
-      failed: (error) => task.announce('warning', { reason: 'onCapNear failed', errorCode: error instanceof Error ? error.name : 'unknown' }),
+      failed: (error) =>
+        task.announce('warning', {
+          reason: 'onCapNear failed',
+          errorCode: error instanceof Error ? error.name : 'unknown',
+        }),
       over: (cause, message) => {
         // A stalled handler's claim of progress is not believed any longer: nothing renews it.
         if (cause !== 'lease-cap') this.services.heartbeat.drop(this.#kept);
@@ -77,7 +95,8 @@ export class Attempt {
     });
     this.#unwatch = task.watch(() => {
       if (task.lost) this.#loseWith(task.lost);
-      else if (task.record.cancelRequested && !this.closing) this.abort('cancelled', 'the task was cancelled from outside');
+      else if (task.record.cancelRequested && !this.closing)
+        this.abort('cancelled', 'the task was cancelled from outside');
     });
     this.#host = createEffectHost(this);
   }
@@ -120,7 +139,11 @@ export class Attempt {
   addFollowUp(followUp: FollowUp): void {
     const bytes = Buffer.byteLength(JSON.stringify([...this.followUps, followUp]));
     if (bytes > MAX_INLINE_BYTES) {
-      throw new LeaseholdError('content-too-large', `The follow-ups of this task have ${bytes} bytes; a record holds ${MAX_INLINE_BYTES}. Pass references.`, { field: 'input' });
+      throw new LeaseholdError(
+        'content-too-large',
+        `The follow-ups of this task have ${bytes} bytes; a record holds ${MAX_INLINE_BYTES}. Pass references.`,
+        { field: 'input' },
+      );
     }
     this.followUps.push(followUp);
   }
@@ -133,7 +156,10 @@ export class Attempt {
       return this.port.task.record.closing ? await this.#runClosing() : await this.#runHandler();
     } catch (error) {
       // A fault of our own, or of a custom part: the lease lapses and the next delivery goes on from the record.
-      this.port.task.announce('warning', { reason: 'attempt failed', errorCode: error instanceof Error ? error.name : 'unknown' });
+      this.port.task.announce('warning', {
+        reason: 'attempt failed',
+        errorCode: error instanceof Error ? error.name : 'unknown',
+      });
       return 'unknown';
     } finally {
       this.#end();
@@ -150,7 +176,9 @@ export class Attempt {
     const closing = this.port.task.record.closing as NonNullable<typeof this.port.task.record.closing>;
     this.closing = true;
     // The handler is run again only to learn how to read its effects back; it commits nothing.
-    const needsHandler = openEffects(this.port.task.record).some((name) => this.port.task.record.effects[name]?.lookUrl === undefined);
+    const needsHandler = openEffects(this.port.task.record).some(
+      (name) => this.port.task.record.effects[name]?.lookUrl === undefined,
+    );
     if (needsHandler) {
       const end = await this.#handlerEnd(() => this.#invoke());
       if (end === 'running') return 'leaked';
@@ -163,7 +191,8 @@ export class Attempt {
     let input: unknown = message.payload;
     if (definition.input) {
       const checked = await definition.input['~standard'].validate(message.payload);
-      if (checked.issues) throw new PermanentError(`The payload does not fit the input of ${definition.type}: ${issuePaths(checked)}.`);
+      if (checked.issues)
+        throw new PermanentError(`The payload does not fit the input of ${definition.type}: ${issuePaths(checked)}.`);
       input = checked.value;
     }
     const checkpoint = await readContent(this.port.task.record.checkpoint, this.services.contentStore, this.signal);
@@ -201,7 +230,10 @@ export class Attempt {
   /** Something of this attempt goes on that cannot be stopped: nothing is given back, the lease lapses. */
   #leaked(until: Promise<unknown>): 'leaked' {
     const { services, port } = this;
-    port.task.announce('handler_leaked', { cause: this.#aborted?.cause ?? 'tool-timeout', durationMs: services.clock.monotonic() - this.startedAt });
+    port.task.announce('handler_leaked', {
+      cause: this.#aborted?.cause ?? 'tool-timeout',
+      durationMs: services.clock.monotonic() - this.startedAt,
+    });
     void until.then(() => services.onLeakEnded?.());
     return 'leaked';
   }
@@ -210,7 +242,8 @@ export class Attempt {
     const aborted = this.#aborted?.cause;
     if (this.port.task.lost) return this.#rejectAs('lost', value);
     // Done in time after all: a drain, a cap or a cancellation only asked the handler to end. Whether a cancellation wins, the ledger decides.
-    if (aborted === undefined || aborted === 'draining' || aborted === 'lease-cap' || aborted === 'cancelled') return this.#settle(value);
+    if (aborted === undefined || aborted === 'draining' || aborted === 'lease-cap' || aborted === 'cancelled')
+      return this.#settle(value);
     this.#reject(value);
     return this.#threw(this.signal.reason);
   }
@@ -240,8 +273,12 @@ export class Attempt {
     if ('lost' in answer) return this.#rejectAs('lost', value);
     this.#reject(value);
     this.services.heartbeat.keep(this.#kept);
-    if (task.record.cancelRequested) return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
-    const open = new LeaseholdError('in-doubt', `The handler returned although ${answer.refused.message}; let the error of ctx.effect end it.`);
+    if (task.record.cancelRequested)
+      return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
+    const open = new LeaseholdError(
+      'in-doubt',
+      `The handler returned although ${answer.refused.message}; let the error of ctx.effect end it.`,
+    );
     task.announce('warning', { reason: 'settle refused', cause: answer.refused.refused });
     return this.#failed(open, undefined);
   }
@@ -257,7 +294,10 @@ export class Attempt {
     if (error instanceof AskHumanSignal && cause === undefined) return this.#askHuman(error.message);
     if (cause === 'draining') return this.#release(toTaskError(this.signal.reason), 0, false);
     if (isPermanentError(error) && cause === undefined) return this.#close('dead-lettered', toTaskError(error));
-    return this.#failed(cause === undefined ? error : this.signal.reason, isRetryableError(error) ? error.delayMs : undefined);
+    return this.#failed(
+      cause === undefined ? error : this.signal.reason,
+      isRetryableError(error) ? error.delayMs : undefined,
+    );
   }
 
   async #failed(error: unknown, delayMs: number | undefined): Promise<AttemptOutcome> {
@@ -265,7 +305,8 @@ export class Attempt {
     const reason = toTaskError(error);
     const failures = record.failures + 1;
     const capped = this.#aborted?.cause === 'lease-cap';
-    if (failures >= this.definition.attempts && !(capped && this.progressed)) return this.#close('dead-lettered', reason);
+    if (failures >= this.definition.attempts && !(capped && this.progressed))
+      return this.#close('dead-lettered', reason);
     // In place, the broker would go on counting from where it is.
     if (capped) return this.#handOff(reason.message);
     return this.#release(reason, delayMs ?? backoffDelay(this.definition.backoff, failures), true);
@@ -308,7 +349,11 @@ export class Attempt {
     }
     this.closing = true;
     this.services.heartbeat.keep(this.#kept);
-    const closing = { to: to === 'cancelled' ? 'cancelled' : 'dead_lettered', reason: error.message, errorClass: error.errorClass } as const;
+    const closing = {
+      to: to === 'cancelled' ? 'cancelled' : 'dead_lettered',
+      reason: error.message,
+      errorClass: error.errorClass,
+    } as const;
     const begun = await this.port.beginClose(closing);
     if (begun !== 'done') return this.#notDone(begun);
     return this.#finishClosing(to);
@@ -321,7 +366,11 @@ export class Attempt {
     if (ended !== 'done') return this.#notDone(ended);
     if (this.port.task.record.state !== 'running') return to;
     // What exists outside cannot be cancelled: the next attempt finds it verified and settles.
-    const error = { errorClass: 'settle-wins', code: 'settle-wins', message: 'an effect exists already, so the task goes on to settle' };
+    const error = {
+      errorClass: 'settle-wins',
+      code: 'settle-wins',
+      message: 'an effect exists already, so the task goes on to settle',
+    };
     return this.#release(error, 0, false);
   }
 

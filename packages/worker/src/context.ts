@@ -1,5 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { canonicalJson, hashJson, LeaseholdError, parseDuration, PermanentError, RetryableError, sha256, stowNeeded } from '@leasehold/core';
+import {
+  canonicalJson,
+  hashJson,
+  LeaseholdError,
+  parseDuration,
+  PermanentError,
+  RetryableError,
+  sha256,
+  stowNeeded,
+} from '@leasehold/core';
 import type { Json } from '@leasehold/core';
 import { TaskAborted } from './abort-reason.ts';
 import type { Attempt } from './attempt.ts';
@@ -32,13 +41,15 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
   const underWay = new Set<string>();
 
   const alive = (what: string): void => {
-    if (attempt.over) throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
+    if (attempt.over)
+      throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
     attempt.signal.throwIfAborted();
   };
   const claim = (stage: Parameters<Attempt['enter']>[0], reason: string): void => {
     if (typeof reason !== 'string' || isVague(reason)) {
       const said = `The reason ${JSON.stringify(reason)} says nothing about progress; say what is done, such as "chunk 3 of 12".`;
-      if (definition.strict || typeof reason !== 'string') throw new LeaseholdError('bad-option', said, { field: 'reason' });
+      if (definition.strict || typeof reason !== 'string')
+        throw new LeaseholdError('bad-option', said, { field: 'reason' });
       task.announce('vague_reason', { stage });
     }
     attempt.enter(stage, reason);
@@ -71,7 +82,9 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     effect: (async (name: string, options: EffectOptions<unknown, unknown>) => {
       alive(`ctx.effect(${JSON.stringify(name)})`);
       if (underWay.has(name)) {
-        throw new PermanentError(`Effect "${name}" is being made already in this attempt: one name is one effect, give each its own.`);
+        throw new PermanentError(
+          `Effect "${name}" is being made already in this attempt: one name is one effect, give each its own.`,
+        );
       }
       underWay.add(name);
       attempt.effects.set(name, options);
@@ -87,8 +100,15 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
       alive('ctx.checkpoint');
       const stow = { signal: attempt.signal, ...(services.contentStore && { store: services.contentStore }) };
       const content = await stowNeeded('checkpoint', data, stow);
-      const answer = await task.apply({ type: 'checkpoint', checkpoint: content, leaseMs: task.timing.leaseMs }, { repeat: true });
-      if (!('applied' in answer)) throw new LeaseholdError('ownership', 'The checkpoint was not stored: the lease is lost or the ledger did not answer.');
+      const answer = await task.apply(
+        { type: 'checkpoint', checkpoint: content, leaseMs: task.timing.leaseMs },
+        { repeat: true },
+      );
+      if (!('applied' in answer))
+        throw new LeaseholdError(
+          'ownership',
+          'The checkpoint was not stored: the lease is lost or the ledger did not answer.',
+        );
       if (hashJson(content) !== found) attempt.progressed = true;
     },
     async handOff(reason = 'handed off by the handler') {
@@ -101,12 +121,21 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     },
     next(task_, input) {
       alive('ctx.next');
-      if (!port.sendsFollowUps) throw new LeaseholdError('bad-task', 'ctx.next: there is no broker here to send follow-ups; send them yourself once this has settled.');
+      if (!port.sendsFollowUps)
+        throw new LeaseholdError(
+          'bad-task',
+          'ctx.next: there is no broker here to send follow-ups; send them yourself once this has settled.',
+        );
       const type = typeof task_ === 'string' ? task_ : task_.type;
       // Ids have a longest length, and children of children must not outgrow it.
       const parent = task.taskId.length > 200 ? sha256(task.taskId) : task.taskId;
       const taskId = `${parent}:next:${attempt.followUps.length}`;
-      const followUp = { taskId, type, idempotencyKey: taskId, input: JSON.parse(canonicalJson(input ?? null, 'input')) as Json };
+      const followUp = {
+        taskId,
+        type,
+        idempotencyKey: taskId,
+        input: JSON.parse(canonicalJson(input ?? null, 'input')) as Json,
+      };
       attempt.addFollowUp(followUp);
       return taskId;
     },
@@ -124,17 +153,29 @@ async function call<Result>(
   const { task } = attempt.port;
   const { clock } = services;
   attempt.signal.throwIfAborted();
-  if (attempt.over) throw new LeaseholdError('ownership', `ctx.call(${JSON.stringify(name)}) came after the attempt had ended; await it inside the handler.`);
-  const timeoutMs = options.timeout === undefined ? definition.toolMs : parseDuration(options.timeout, `call(${name}).timeout`);
+  if (attempt.over)
+    throw new LeaseholdError(
+      'ownership',
+      `ctx.call(${JSON.stringify(name)}) came after the attempt had ended; await it inside the handler.`,
+    );
+  const timeoutMs =
+    options.timeout === undefined ? definition.toolMs : parseDuration(options.timeout, `call(${name}).timeout`);
   attempt.enter('external_call', `calling ${name}`);
   const requestId = randomUUID();
   const controller = new AbortController();
   const stop = (): void => controller.abort(attempt.signal.reason);
   attempt.signal.addEventListener('abort', stop, { once: true });
   const startedAt = clock.monotonic();
-  task.announce('tool_request_started', { requestId, ...(options.provider !== undefined && { externalSystem: options.provider }) });
+  task.announce('tool_request_started', {
+    requestId,
+    ...(options.provider !== undefined && { externalSystem: options.provider }),
+  });
   const finished = (errorCode?: string): void =>
-    task.announce('tool_request_finished', { requestId, durationMs: clock.monotonic() - startedAt, ...(errorCode !== undefined && { errorCode }) });
+    task.announce('tool_request_finished', {
+      requestId,
+      durationMs: clock.monotonic() - startedAt,
+      ...(errorCode !== undefined && { errorCode }),
+    });
   try {
     const result = await new Promise<Result>((resolve, reject) => {
       let giveUp: () => void = () => undefined;
@@ -145,7 +186,10 @@ async function call<Result>(
         controller.abort(new TaskAborted('tool-timeout', `call ${name} took longer than ${timeoutMs} ms`));
         reject(new ToolTimeout(`call ${name} took longer than ${timeoutMs} ms`));
       });
-      attempt.outside.make(() => run({ signal: controller.signal, requestId }), patience).then(resolve, reject).finally(() => timer.cancel());
+      attempt.outside
+        .make(() => run({ signal: controller.signal, requestId }), patience)
+        .then(resolve, reject)
+        .finally(() => timer.cancel());
     });
     finished();
     return result;

@@ -82,10 +82,14 @@ const STAGES = ['preflight', 'external_call', 'commit', 'verify'] as const;
  * const greet = defineTask({ type: 'greet', lease: '90s', run: async (input: { name: string }) => ({ said: `Hello ${input.name}` }) });
  * ```
  */
-export function defineTask<Input = unknown, Result = unknown>(options: TaskOptions<Input, Result>): TaskDefinition<Input, Result> {
+export function defineTask<Input = unknown, Result = unknown>(
+  options: TaskOptions<Input, Result>,
+): TaskDefinition<Input, Result> {
   const { type } = options;
-  if (typeof type !== 'string' || type === '' || type.length > 256) throw badOption('type', type, 'give the task a name of 1 to 256 characters.');
-  if (typeof options.run !== 'function') throw badOption(`${type}.run`, options.run, 'give the function that does the work.');
+  if (typeof type !== 'string' || type === '' || type.length > 256)
+    throw badOption('type', type, 'give the task a name of 1 to 256 characters.');
+  if (typeof options.run !== 'function')
+    throw badOption(`${type}.run`, options.run, 'give the function that does the work.');
   const limits = section(options.limits, `${type}.limits`) ?? {};
   const backoff = section(options.backoff, `${type}.backoff`) ?? {};
   const at = (field: string): string => `${type}.${field}`;
@@ -95,7 +99,11 @@ export function defineTask<Input = unknown, Result = unknown>(options: TaskOptio
   const totalMs = duration(limits.total, 'limits.total');
   const expectedMs = duration(limits.expected, 'limits.expected');
   if (totalMs !== undefined && expectedMs !== undefined && expectedMs > totalMs) {
-    throw badOption(at('limits.expected'), limits.expected, `it does not fit into limits.total; split the task, hand it off, or raise the total.`);
+    throw badOption(
+      at('limits.expected'),
+      limits.expected,
+      `it does not fit into limits.total; split the task, hand it off, or raise the total.`,
+    );
   }
   const deadlineMs = duration(limits.deadline, 'limits.deadline');
   const progressMs = duration(limits.progress, 'limits.progress');
@@ -123,13 +131,18 @@ export function defineTask<Input = unknown, Result = unknown>(options: TaskOptio
 }
 
 function section<Options extends object>(value: Options | undefined, field: string): Options | undefined {
-  if (value !== undefined && (typeof value !== 'object' || value === null)) throw badOption(field, value, 'give an object with the options, or leave it out.');
+  if (value !== undefined && (typeof value !== 'object' || value === null))
+    throw badOption(field, value, 'give an object with the options, or leave it out.');
   return value;
 }
 
-function keyFunction(serialize: NonNullable<TaskOptions<never, never>['serialize']>, field: string): (task: TaskMessage) => string | undefined {
+function keyFunction(
+  serialize: NonNullable<TaskOptions<never, never>['serialize']>,
+  field: string,
+): (task: TaskMessage) => string | undefined {
   if (serialize === 'agent-run') return (task) => task.agentRunId;
-  if (typeof serialize !== 'function') throw badOption(field, serialize, "write 'agent-run', or a function that answers the key of a task.");
+  if (typeof serialize !== 'function')
+    throw badOption(field, serialize, "write 'agent-run', or a function that answers the key of a task.");
   return serialize;
 }
 
@@ -141,7 +154,13 @@ export function count(value: number | undefined, field: string, fallback: number
 }
 
 function stageLimits(limit: TaskLimits['stage'], field: string): Record<Stage, number> {
-  const stages: Record<Stage, number> = { preflight: 600_000, external_call: 600_000, commit: 600_000, verify: 600_000, settled: 600_000 };
+  const stages: Record<Stage, number> = {
+    preflight: 600_000,
+    external_call: 600_000,
+    commit: 600_000,
+    verify: 600_000,
+    settled: 600_000,
+  };
   if (limit === undefined) return stages;
   if (typeof limit !== 'object' || limit === null) {
     for (const stage of STAGES) stages[stage] = parseDuration(limit, field);
@@ -149,7 +168,9 @@ function stageLimits(limit: TaskLimits['stage'], field: string): Record<Stage, n
   }
   for (const [stage, value] of Object.entries(limit)) {
     if (!(STAGES as readonly string[]).includes(stage)) {
-      throw new LeaseholdError('bad-option', `${field}.${stage} is not a stage; use ${STAGES.join(', ')}.`, { field: `${field}.${stage}` });
+      throw new LeaseholdError('bad-option', `${field}.${stage} is not a stage; use ${STAGES.join(', ')}.`, {
+        field: `${field}.${stage}`,
+      });
     }
     stages[stage as Stage] = parseDuration(value, `${field}.${stage}`);
   }

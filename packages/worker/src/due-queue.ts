@@ -62,7 +62,10 @@ export class DueQueue<Entry extends Due> {
     for (;;) {
       const left = 2 * place + 1;
       const right = left + 1;
-      const smaller = right < this.#heap.length && (this.#heap[right] as Entry).dueAt < (this.#heap[left] as Entry).dueAt ? right : left;
+      const smaller =
+        right < this.#heap.length && (this.#heap[right] as Entry).dueAt < (this.#heap[left] as Entry).dueAt
+          ? right
+          : left;
       const child = this.#heap[smaller];
       if (!child || child.dueAt >= entry.dueAt) break;
       this.#put(child, place);

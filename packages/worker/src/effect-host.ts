@@ -54,8 +54,13 @@ export function createEffectHost(attempt: Attempt): EffectHost {
         const ownership = task.ownership();
         if (!attempt.closing) attempt.signal.throwIfAborted();
         if (ownership === 'held') return;
-        if (ownership === 'lost') throw new LeaseholdError('ownership', `The lease is lost: ${task.lost?.message ?? 'it was given back'}. Nothing was started.`);
-        if (!(clock.monotonic() < until)) throw new LeaseholdError('ownership', 'The lease was not confirmed in time. Nothing was started.');
+        if (ownership === 'lost')
+          throw new LeaseholdError(
+            'ownership',
+            `The lease is lost: ${task.lost?.message ?? 'it was given back'}. Nothing was started.`,
+          );
+        if (!(clock.monotonic() < until))
+          throw new LeaseholdError('ownership', 'The lease was not confirmed in time. Nothing was started.');
         await change(attempt, until, () => heartbeat.nudge(attempt.kept));
       }
     },

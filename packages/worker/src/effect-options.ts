@@ -37,7 +37,11 @@ export interface EffectParts<Committed, Found> {
   /** Makes the call. Started only while the lease is held and the intent is confirmed. */
   readonly commit: (context: CommitContext) => Promise<Committed> | Committed;
   /** The receipt from what was read back (from commit's answer where the read-back is `provider-replays-key` or `human`; from the response for `guarded`). */
-  readonly receipt: (found: Found) => { readonly externalId: string; readonly status: string } | Promise<{ readonly externalId: string; readonly status: string }>;
+  readonly receipt: (
+    found: Found,
+  ) =>
+    | { readonly externalId: string; readonly status: string }
+    | Promise<{ readonly externalId: string; readonly status: string }>;
   /**
    * What the receiver does for us, which says what a read-back function's "absent" is worth.
    * `guarded`: the read-back shows it the fence, so an older call still on its way is refused. `idempotent`: it knows the key, so a second call
@@ -60,7 +64,9 @@ export type ReadableEffect<Committed, Found> = EffectParts<Committed, Found> & {
 export type GuardedEffect<Committed> = EffectParts<Committed, LookedUp> & { readonly readBack: GuardedLook };
 
 /** Not readable: commit's own answer is the proof. */
-export type AnsweredEffect<Committed> = EffectParts<Committed, Committed> & { readonly readBack: 'provider-replays-key' | 'human' };
+export type AnsweredEffect<Committed> = EffectParts<Committed, Committed> & {
+  readonly readBack: 'provider-replays-key' | 'human';
+};
 
 /** An effect that exists, with the proof of it. */
 export interface VerifiedEffect<Found> {

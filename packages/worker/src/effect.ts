@@ -47,11 +47,15 @@ export async function runEffect<Committed, Found>(
   }
   const key = options.key ?? `${task.record.idempotencyKey}:${name}`;
   if (!/^[\x20-\x7e]{1,512}$/.test(key)) {
-    throw new PermanentError(`The key of effect "${name.slice(0, 40)}" has to be 1 to 512 printable ASCII characters, since it travels in a header; name the effect so, or give a key.`);
+    throw new PermanentError(
+      `The key of effect "${name.slice(0, 40)}" has to be 1 to 512 printable ASCII characters, since it travels in a header; name the effect so, or give a key.`,
+    );
   }
   const known = Object.hasOwn(task.record.effects, name) ? task.record.effects[name] : undefined;
   if (known && known.key !== key) {
-    throw new PermanentError(`Effect "${name}" was intended with the key ${known.key} and now has ${key}: one name cannot have two keys.`);
+    throw new PermanentError(
+      `Effect "${name}" was intended with the key ${known.key} and now has ${key}: one name cannot have two keys.`,
+    );
   }
   const earlier = fromRecord<Found>(host, name, options, key, known);
   if (earlier) return earlier;
@@ -101,11 +105,24 @@ export async function findForClosing(
 }
 
 /** Only a person can tell: a yes says that the effect exists, a no ends the task. */
-function toldByHuman<Found>(host: EffectHost, name: string, options: { readonly system: string }, key: string): VerifiedEffect<Found> {
-  const answer = answered(host.task.record, `Does effect "${name}" exist at ${options.system} (key ${key})? Approve if it does; give its id as the reason.`);
+function toldByHuman<Found>(
+  host: EffectHost,
+  name: string,
+  options: { readonly system: string },
+  key: string,
+): VerifiedEffect<Found> {
+  const answer = answered(
+    host.task.record,
+    `Does effect "${name}" exist at ${options.system} (key ${key})? Approve if it does; give its id as the reason.`,
+  );
   const id = answer.reason === '' ? `key:${key}` : answer.reason;
   host.task.carryFinding(name, { status: 'verified', externalId: id, externalStatus: 'confirmed-by-human' });
-  host.task.announce('effect_verified', { effect: name, externalSystem: options.system, externalId: id, cause: 'human' });
+  host.task.announce('effect_verified', {
+    effect: name,
+    externalSystem: options.system,
+    externalId: id,
+    cause: 'human',
+  });
   return { name, system: options.system, id, status: 'confirmed-by-human', idempotencyKey: key, via: 'read-back' };
 }
 
@@ -134,7 +151,11 @@ interface Receipt {
   readonly externalStatus: string;
 }
 
-async function receiptOf<Found>(name: string, options: Pick<EffectOptions<unknown, Found>, 'receipt'>, found: Found): Promise<Receipt> {
+async function receiptOf<Found>(
+  name: string,
+  options: Pick<EffectOptions<unknown, Found>, 'receipt'>,
+  found: Found,
+): Promise<Receipt> {
   const receipt = await options.receipt(found);
   if (typeof receipt?.externalId !== 'string' || typeof receipt.status !== 'string') {
     throw new PermanentError(`receipt of effect "${name}" has to answer {externalId, status}, both text.`);
@@ -180,7 +201,10 @@ async function commitAndVerify<Committed, Found>(
     ...(options.targetId !== undefined && { targetId: options.targetId }),
     ...(typeof way === 'object' && { lookUrl: way.url }),
   };
-  const intent = await task.apply({ type: 'intend', leaseMs: task.timing.leaseMs, effect: name, details }, { repeat: true });
+  const intent = await task.apply(
+    { type: 'intend', leaseMs: task.timing.leaseMs, effect: name, details },
+    { repeat: true },
+  );
   intended(name, intent);
   task.announce('effect_intended', { effect: name, externalSystem: options.system });
   // Confirmed once more if the margin was reached meanwhile. Nothing may come between the check and the call.
@@ -224,13 +248,21 @@ async function afterFailedCommit<Committed, Found>(
 }
 
 /** A read-back that throws cannot tell, unless it was called off or says that asking again is no use. */
-async function attemptReadBack<Found>(host: EffectHost, name: string, read: () => Promise<ReadBackResult<Found>>): Promise<ReadBackResult<Found>> {
+async function attemptReadBack<Found>(
+  host: EffectHost,
+  name: string,
+  read: () => Promise<ReadBackResult<Found>>,
+): Promise<ReadBackResult<Found>> {
   try {
     const result = await read();
     host.task.announce('effect_read_back', { effect: name, cause: result.state });
     return result;
   } catch (error) {
-    host.task.announce('effect_read_back', { effect: name, cause: 'failed', errorCode: error instanceof Error ? error.name : 'unknown' });
+    host.task.announce('effect_read_back', {
+      effect: name,
+      cause: 'failed',
+      errorCode: error instanceof Error ? error.name : 'unknown',
+    });
     if (!host.closing && (host.signal.aborted || isPermanentError(error))) throw error;
     return { state: 'unknown', error };
   }
@@ -247,21 +279,42 @@ async function verified<Committed, Found>(
 ): Promise<VerifiedEffect<Found>> {
   const receipt = await receiptOf(name, options, found);
   host.task.carryFinding(name, { status: 'verified', ...receipt, ...(committedAt !== undefined && { committedAt }) });
-  host.task.announce('effect_verified', { effect: name, externalSystem: options.system, externalId: receipt.externalId, cause: via });
-  return { name, system: options.system, id: receipt.externalId, status: receipt.externalStatus, idempotencyKey: key, via, found };
+  host.task.announce('effect_verified', {
+    effect: name,
+    externalSystem: options.system,
+    externalId: receipt.externalId,
+    cause: via,
+  });
+  return {
+    name,
+    system: options.system,
+    id: receipt.externalId,
+    status: receipt.externalStatus,
+    idempotencyKey: key,
+    via,
+    found,
+  };
 }
 
 function intended(name: string, answer: ApplyOutcome): void {
   if ('applied' in answer) return;
   if ('refused' in answer) {
-    if (answer.refused.refused === 'cancel-requested' || answer.refused.refused === 'closing') throw new ClosingSignal();
-    throw new LeaseholdError('refused', `The intent of effect "${name}" was refused: ${answer.refused.message}. Nothing was started.`);
+    if (answer.refused.refused === 'cancel-requested' || answer.refused.refused === 'closing')
+      throw new ClosingSignal();
+    throw new LeaseholdError(
+      'refused',
+      `The intent of effect "${name}" was refused: ${answer.refused.message}. Nothing was started.`,
+    );
   }
   const why = 'lost' in answer ? answer.message : 'the ledger did not answer';
   throw new LeaseholdError('ownership', `Effect "${name}" was not started: ${why}.`);
 }
 
-function inDoubt(host: EffectHost, name: string, result: { readonly retryAfterMs?: number; readonly error?: unknown }): EffectInDoubt {
+function inDoubt(
+  host: EffectHost,
+  name: string,
+  result: { readonly retryAfterMs?: number; readonly error?: unknown },
+): EffectInDoubt {
   host.task.announce('effect_in_doubt', { effect: name });
   return new EffectInDoubt(`It cannot be told whether effect "${name}" exists; it is not made again.`, {
     ...(result.retryAfterMs !== undefined && { delayMs: result.retryAfterMs }),

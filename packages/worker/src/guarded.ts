@@ -34,24 +34,34 @@ const DEFAULT_PATH = '/.well-known/leasehold/look';
  * @throws LeaseholdError `bad-option` for something that is not an http(s) URL.
  */
 export function guarded(url: string, options: Pick<GuardedLook, 'headers'> = {}): GuardedLook {
-  if (!URL.canParse(url)) throw badOption('guarded(url)', url, "give an http(s) URL, such as 'https://tickets.internal'.");
+  if (!URL.canParse(url))
+    throw badOption('guarded(url)', url, "give an http(s) URL, such as 'https://tickets.internal'.");
   const parsed = new URL(url);
-  if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') throw badOption('guarded(url)', url, 'the URL has to be http or https.');
+  if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:')
+    throw badOption('guarded(url)', url, 'the URL has to be http or https.');
   if (parsed.pathname === '/') parsed.pathname = DEFAULT_PATH;
   return { kind: 'guarded', url: parsed.href, ...options };
 }
 
 /** Asks a look endpoint. Throws when it does not answer in its format: then nothing is known. */
-export async function lookUp({ url, headers }: Pick<GuardedLook, 'url' | 'headers'>, context: Pick<ReadBackContext, 'scope' | 'fence' | 'idempotencyKey' | 'headers' | 'signal'>): Promise<LookAnswer> {
+export async function lookUp(
+  { url, headers }: Pick<GuardedLook, 'url' | 'headers'>,
+  context: Pick<ReadBackContext, 'scope' | 'fence' | 'idempotencyKey' | 'headers' | 'signal'>,
+): Promise<LookAnswer> {
   const response = await fetch(url, {
     method: 'POST',
-    headers: { ...(typeof headers === 'function' ? await headers() : headers), ...context.headers, 'content-type': 'application/json' },
+    headers: {
+      ...(typeof headers === 'function' ? await headers() : headers),
+      ...context.headers,
+      'content-type': 'application/json',
+    },
     body: JSON.stringify({ scope: context.scope, fence: context.fence, key: context.idempotencyKey }),
     signal: context.signal,
     redirect: 'error',
   });
   const answer = response.ok ? ((await response.json()) as Json) : await response.body?.cancel();
-  const state = typeof answer === 'object' && answer !== null && !Array.isArray(answer) ? (answer as Record<string, Json>) : {};
+  const state =
+    typeof answer === 'object' && answer !== null && !Array.isArray(answer) ? (answer as Record<string, Json>) : {};
   switch (state['state']) {
     case 'absent':
     case 'in-progress':
@@ -67,7 +77,10 @@ export async function lookUp({ url, headers }: Pick<GuardedLook, 'url' | 'header
     }
     default:
   }
-  throw new LeaseholdError('unavailable', `The look endpoint answered ${response.status} in a format it should not; whether the effect exists is not known.`);
+  throw new LeaseholdError(
+    'unavailable',
+    `The look endpoint answered ${response.status} in a format it should not; whether the effect exists is not known.`,
+  );
 }
 
 function readStored(value: Json | undefined): LookedUp | undefined {
@@ -81,7 +94,10 @@ function readStored(value: Json | undefined): LookedUp | undefined {
     body: bytes,
     json() {
       if (bodyOmitted === true) {
-        throw new LeaseholdError('unavailable', 'The receiver did not keep this body (it was too large); build the receipt from status and headers.');
+        throw new LeaseholdError(
+          'unavailable',
+          'The receiver did not keep this body (it was too large); build the receipt from status and headers.',
+        );
       }
       return JSON.parse(new TextDecoder().decode(bytes)) as Json;
     },

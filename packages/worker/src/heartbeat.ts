@@ -70,7 +70,8 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
     // A miss is repeated well before the next regular beat, and ever closer to the end.
     if (entry.misses > 0) delay = Math.min(task.timing.heartbeatMs / 2, Math.max(20, (ends - now) / 8));
     // A delivery that cannot be saved does not make the lease beat without pause: the ledger's half counts.
-    if (afterBeat && delay === 0 && entry.kept.brokerUntil() - now <= task.timing.marginMs) delay = beatDelay(task.timing, ends - now, random) / 2;
+    if (afterBeat && delay === 0 && entry.kept.brokerUntil() - now <= task.timing.marginMs)
+      delay = beatDelay(task.timing, ends - now, random) / 2;
     const grid = Math.max(1, task.timing.heartbeatMs / 20);
     const due = now + delay;
     const onGrid = (Math.floor(due / grid - phase) + phase) * grid;
@@ -119,7 +120,14 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
   };
   return {
     keep(kept) {
-      const entry = entries.get(kept) ?? { kept, dueAt: 0, place: -1, beating: false, misses: 0, beatAt: Number.NEGATIVE_INFINITY };
+      const entry = entries.get(kept) ?? {
+        kept,
+        dueAt: 0,
+        place: -1,
+        beating: false,
+        misses: 0,
+        beatAt: Number.NEGATIVE_INFINITY,
+      };
       entries.set(kept, entry);
       schedule(entry, false);
       arm();

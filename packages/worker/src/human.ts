@@ -15,9 +15,13 @@ export class AskHumanSignal extends LeaseholdError {
 /** The answer to a question, or the end of the attempt while there is none. A question is known by its text. */
 export function answered(record: TaskRecord, question: string): HumanAnswer {
   if (typeof question !== 'string' || question.trim() === '' || question.length > LONGEST_QUESTION) {
-    throw new LeaseholdError('bad-option', `question has to be a text of 1 to ${LONGEST_QUESTION} characters that a person can answer with yes or no.`, {
-      field: 'question',
-    });
+    throw new LeaseholdError(
+      'bad-option',
+      `question has to be a text of 1 to ${LONGEST_QUESTION} characters that a person can answer with yes or no.`,
+      {
+        field: 'question',
+      },
+    );
   }
   const yes = record.human?.find((asked) => asked.question === question && asked.approved === true);
   if (yes) return { reason: yes.reason ?? '', answeredAt: yes.answeredAt ?? yes.askedAt };

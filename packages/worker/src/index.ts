@@ -1,6 +1,14 @@
 export { defineTask, type TaskDefinition, type TaskLimits, type TaskOptions } from './define-task.ts';
 export type { CallContext, CallOptions, HumanAnswer, TaskContext } from './task-context.ts';
-export type { AnsweredEffect, CommitContext, EffectParts, GuardedEffect, ReadableEffect, ReadBackContext, VerifiedEffect } from './effect-options.ts';
+export type {
+  AnsweredEffect,
+  CommitContext,
+  EffectParts,
+  GuardedEffect,
+  ReadableEffect,
+  ReadBackContext,
+  VerifiedEffect,
+} from './effect-options.ts';
 export { guarded, type GuardedLook, type LookedUp } from './guarded.ts';
 export { EffectInDoubt } from './effect.ts';
 export { isTaskAborted, TaskAborted, type AbortCause } from './abort-reason.ts';

@@ -35,7 +35,8 @@ export function createParking(parts: {
   const { clock } = parts;
   const parked = new Set<Parked>();
 
-  const backDelay = (entry: Pick<Parked, 'endsAt'>): number => Math.max(1_000, Math.ceil(entry.endsAt - clock.monotonic()));
+  const backDelay = (entry: Pick<Parked, 'endsAt'>): number =>
+    Math.max(1_000, Math.ceil(entry.endsAt - clock.monotonic()));
   const drop = (entry: Parked): void => {
     entry.timer?.cancel();
     parked.delete(entry);

@@ -24,7 +24,12 @@ export interface ReadBackHost {
 const IN_PROGRESS = { tries: 6, waitMs: 500 };
 
 /** Reads back through a look endpoint. */
-export async function readBackGuarded(host: ReadBackHost, look: Pick<GuardedLook, 'url' | 'headers'>, key: string, signal: AbortSignal): Promise<ReadBackResult<LookedUp>> {
+export async function readBackGuarded(
+  host: ReadBackHost,
+  look: Pick<GuardedLook, 'url' | 'headers'>,
+  key: string,
+  signal: AbortSignal,
+): Promise<ReadBackResult<LookedUp>> {
   for (let tries = 1; ; tries++) {
     const answer = await lookUp(look, host.context(key, signal));
     switch (answer.state) {
@@ -74,5 +79,7 @@ export async function readBack<Committed, Found>(
 
 /** The error for an effect that the receiver refused for good. */
 export function refusedForGood(name: string, status: number): PermanentError {
-  return new PermanentError(`The receiver refused effect "${name}" for good (status ${status}); the same key will be answered the same.`);
+  return new PermanentError(
+    `The receiver refused effect "${name}" for good (status ${status}); the same key will be answered the same.`,
+  );
 }

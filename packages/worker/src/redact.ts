@@ -8,7 +8,10 @@ function redact(message: string): string {
   return message
     .replace(/\s+/g, ' ')
     .replace(/\b(bearer|basic)\s+[\w.~+/=-]+/gi, '$1 ***')
-    .replace(/\b(api[_-]?key|token|password|passwd|secret|authorization|signature|sig)(["']?\s*[:=]\s*["']?)[^\s"'&,;]+/gi, '$1$2***')
+    .replace(
+      /\b(api[_-]?key|token|password|passwd|secret|authorization|signature|sig)(["']?\s*[:=]\s*["']?)[^\s"'&,;]+/gi,
+      '$1$2***',
+    )
     .replace(/[\w.+-]+@[\w-]+\.[\w.-]+/g, '***@***')
     .replace(/\b[\w-]{32,}\b/g, '***')
     .replace(/(https?:\/\/[^\s?#]+)[?#]\S*/g, '$1?***')
@@ -22,7 +25,9 @@ function redact(message: string): string {
 export function toTaskError(error: unknown): TaskError {
   const code = codeOf(error);
   const chosen = isPermanentError(error) || isRetryableError(error) || isLeaseholdError(error);
-  const message = chosen ? redact(error.message) : `${code}; its message is not kept, throw a RetryableError or PermanentError to say more`;
+  const message = chosen
+    ? redact(error.message)
+    : `${code}; its message is not kept, throw a RetryableError or PermanentError to say more`;
   return { errorClass: classOf(error), code, message };
 }
 

@@ -1,4 +1,12 @@
-import { claimTask, hashJson, type Clock, type LeaseTiming, type LedgerSession, type Lost, type TaskLease } from '@leasehold/core';
+import {
+  claimTask,
+  hashJson,
+  type Clock,
+  type LeaseTiming,
+  type LedgerSession,
+  type Lost,
+  type TaskLease,
+} from '@leasehold/core';
 import type { Heartbeat, Kept } from './heartbeat.ts';
 
 /** The task type under which keys of a serialisation stand in the ledger. */
@@ -16,7 +24,12 @@ export interface KeyHold {
 /** Keys of which one task at a time may run. */
 export interface SerialKeys {
   /** The key, or how long to wait before asking again. */
-  take(ledger: LedgerSession, timing: LeaseTiming, type: string, key: string): Promise<KeyHold | { readonly waitMs: number }>;
+  take(
+    ledger: LedgerSession,
+    timing: LeaseTiming,
+    type: string,
+    key: string,
+  ): Promise<KeyHold | { readonly waitMs: number }>;
 }
 
 const HOUR_MS = 3_600_000;
@@ -27,7 +40,11 @@ const LOCAL_WAIT_MS = 1_000;
  * A key is a lease of its own in the same ledger, beaten like any other: a process that dies with a key frees it by lapsing.
  * Within a process, a key that is taken costs no call.
  */
-export function createSerialKeys(parts: { readonly clock: Clock; readonly heartbeat: Heartbeat; readonly owner: string }): SerialKeys {
+export function createSerialKeys(parts: {
+  readonly clock: Clock;
+  readonly heartbeat: Heartbeat;
+  readonly owner: string;
+}): SerialKeys {
   const { clock, heartbeat, owner } = parts;
   const local = new Set<string>();
   return {

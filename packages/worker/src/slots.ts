@@ -52,7 +52,10 @@ export function createShares(weights: readonly number[]): Shares {
   // How much each was served, by its weight: the lower, the further behind.
   const served = weights.map(() => 0);
   const waitsBehind = (index: number): boolean =>
-    weights.some((_, other) => other !== index && !idle[other] && asked[other] === 0 && (served[other] as number) < (served[index] as number));
+    weights.some(
+      (_, other) =>
+        other !== index && !idle[other] && asked[other] === 0 && (served[other] as number) < (served[index] as number),
+    );
   return {
     ask(index, free) {
       if (weights.length === 1) return free;

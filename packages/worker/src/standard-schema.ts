@@ -11,7 +11,12 @@ export interface InputSchema<Output> {
 /** What a validation came to. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
-  | { readonly issues: readonly { readonly message: string; readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined }[] };
+  | {
+      readonly issues: readonly {
+        readonly message: string;
+        readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+      }[];
+    };
 
 /** The paths at which an input does not fit, without its values. */
 export function issuePaths(result: SchemaResult<unknown>): string {

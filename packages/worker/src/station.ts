@@ -51,8 +51,15 @@ export function createStation(parts: {
   const failed = async (error: unknown): Promise<void> => {
     const delayMs = backoffDelay(RECEIVE_BACKOFF, ++failures);
     const code = error instanceof Error ? error.name : 'unknown';
-    publish({ name: 'broker_call_failed', at: clock.wall(), cause: `${broker.name}: receive`, errorCode: code, delayMs });
-    if (failures === 1 || failures % 10 === 0) settings.logger.warn({ code, failures }, `receiving from ${broker.name} failed (${code}); trying again.`);
+    publish({
+      name: 'broker_call_failed',
+      at: clock.wall(),
+      cause: `${broker.name}: receive`,
+      errorCode: code,
+      delayMs,
+    });
+    if (failures === 1 || failures % 10 === 0)
+      settings.logger.warn({ code, failures }, `receiving from ${broker.name} failed (${code}); trying again.`);
     // A stop ends the wait, which is no failure.
     await sleep(clock, delayMs, stopping).catch(() => undefined);
   };

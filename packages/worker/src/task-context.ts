@@ -48,7 +48,11 @@ export interface TaskContext {
   /** Claims progress within the stage, such as "chunk 3 of 12". */
   progress(reason: string): void;
   /** Runs a tool call that changes nothing irrevocably, with a timeout of its own. */
-  call<Result>(name: string, options: CallOptions, run: (call: CallContext) => Promise<Result> | Result): Promise<Result>;
+  call<Result>(
+    name: string,
+    options: CallOptions,
+    run: (call: CallContext) => Promise<Result> | Result,
+  ): Promise<Result>;
   /** Makes one irreversible call at most once: intent, commit, read-back, receipt. Which read-back there is says what the receipt is made from. */
   effect<Committed>(name: string, options: GuardedEffect<Committed>): Promise<VerifiedEffect<LookedUp>>;
   /** Reads back by a function of yours. */

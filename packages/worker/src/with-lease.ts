@@ -1,5 +1,23 @@
-import { canonicalJson, hashJson, identify, leaseTiming, ledgerSession, claimTask, systemClock, DEFAULT_RETENTION_MS } from '@leasehold/core';
-import type { Clock, ContentStore, LeaseOption, LedgerDriver, Refusal, SettlementReceipt, TaskMessage, TaskRecord } from '@leasehold/core';
+import {
+  canonicalJson,
+  hashJson,
+  identify,
+  leaseTiming,
+  ledgerSession,
+  claimTask,
+  systemClock,
+  DEFAULT_RETENTION_MS,
+} from '@leasehold/core';
+import type {
+  Clock,
+  ContentStore,
+  LeaseOption,
+  LedgerDriver,
+  Refusal,
+  SettlementReceipt,
+  TaskMessage,
+  TaskRecord,
+} from '@leasehold/core';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome } from './attempt-services.ts';
 import { ledgerPort } from './attempt-port.ts';
@@ -45,7 +63,10 @@ export type WithLeaseResult<Result> =
  *
  * @throws LeaseholdError for bad options. What `run` throws is answered as `released` or `dead-lettered` with its `error`.
  */
-export async function withLease<Result>(options: WithLeaseOptions, run: (ctx: TaskContext) => Promise<Result> | Result): Promise<WithLeaseResult<Result>> {
+export async function withLease<Result>(
+  options: WithLeaseOptions,
+  run: (ctx: TaskContext) => Promise<Result> | Result,
+): Promise<WithLeaseResult<Result>> {
   const clock = options.clock ?? systemClock();
   let failure: unknown;
   const definition = defineTask<unknown, Result>({
@@ -62,7 +83,10 @@ export async function withLease<Result>(options: WithLeaseOptions, run: (ctx: Ta
     },
   });
   const capabilities = options.ledger.capabilities;
-  const timing = leaseTiming(options.lease, 'lease', { minLeaseMs: capabilities.minLeaseMs, uncertaintyMs: capabilities.clockErrorMs });
+  const timing = leaseTiming(options.lease, 'lease', {
+    minLeaseMs: capabilities.minLeaseMs,
+    uncertaintyMs: capabilities.clockErrorMs,
+  });
   const session = ledgerSession(options.ledger, clock);
   const retentionMs = options.retentionMs ?? DEFAULT_RETENTION_MS;
   const payload = JSON.parse(canonicalJson(options.input ?? null, 'input')) as TaskMessage['payload'];
@@ -103,7 +127,8 @@ export async function withLease<Result>(options: WithLeaseOptions, run: (ctx: Ta
     },
   });
   const outcome = await attempt.run();
-  if (outcome === 'settled') return { outcome, result: attempt.result as Result, receipt: lease.record.settlementReceipt };
+  if (outcome === 'settled')
+    return { outcome, result: attempt.result as Result, receipt: lease.record.settlementReceipt };
   return { outcome, ...(failure !== undefined && { error: failure }) };
 }
 
@@ -121,4 +146,3 @@ function refusal(refused: Refusal, record: TaskRecord | undefined): WithLeaseRes
       return { outcome: 'refused', cause: refused.refused, message: refused.message };
   }
 }
-

@@ -42,7 +42,11 @@ export interface WorkerOptions {
   readonly logger?: Logger;
   readonly contentStore?: ContentStore;
   /** Gets results that were rejected because the lease was lost. They are never stored as the outcome. */
-  readonly onRejected?: (rejected: { readonly taskId: string; readonly token: number; readonly result: unknown }) => void;
+  readonly onRejected?: (rejected: {
+    readonly taskId: string;
+    readonly token: number;
+    readonly result: unknown;
+  }) => void;
 }
 
 /** The options, checked, with defaults filled in. */
@@ -67,7 +71,8 @@ export interface WorkerSettings {
  */
 export function workerSettings(options: WorkerOptions): WorkerSettings {
   const brokers = weighted(options.broker);
-  if (!Array.isArray(options.tasks) || options.tasks.length === 0) throw badOption('tasks', options.tasks, 'list at least one task made with defineTask.');
+  if (!Array.isArray(options.tasks) || options.tasks.length === 0)
+    throw badOption('tasks', options.tasks, 'list at least one task made with defineTask.');
   const tasks = new Map<string, AnyTask>();
   for (const task of options.tasks as readonly AnyTask[]) {
     if (typeof task?.timing !== 'object') throw badOption('tasks', task, 'make each task with defineTask.');
@@ -97,9 +102,11 @@ function weighted(option: WorkerOptions['broker']): readonly WeightedBroker[] {
   if (listed.length === 0) throw badOption('broker', option, 'give at least one broker made with createLeaseBroker.');
   return listed.map((entry, index) => {
     const field = Array.isArray(option) ? `broker[${index}]` : 'broker';
-    const found = typeof entry === 'object' && entry !== null && 'weight' in entry ? entry : { broker: entry, weight: 1 };
+    const found =
+      typeof entry === 'object' && entry !== null && 'weight' in entry ? entry : { broker: entry, weight: 1 };
     if (typeof found.broker?.acquire !== 'function') throw badOption(field, entry, 'make one with createLeaseBroker.');
-    if (!(Number.isFinite(found.weight) && found.weight > 0)) throw badOption(`${field}.weight`, found.weight, 'give a number above 0.');
+    if (!(Number.isFinite(found.weight) && found.weight > 0))
+      throw badOption(`${field}.weight`, found.weight, 'give a number above 0.');
     return found;
   });
 }
@@ -110,11 +117,21 @@ function checkTask(task: AnyTask, broker: LeaseBroker): void {
   leaseTiming(
     { length: timing.leaseMs, heartbeat: timing.heartbeatMs, margin: timing.marginMs, tolerate: timing.tolerate },
     `${task.type}.lease`,
-    { minLeaseMs: broker.ledger.capabilities.minLeaseMs, uncertaintyMs: broker.ledger.capabilities.clockErrorMs + broker.lingerMs },
+    {
+      minLeaseMs: broker.ledger.capabilities.minLeaseMs,
+      uncertaintyMs: broker.ledger.capabilities.clockErrorMs + broker.lingerMs,
+    },
   );
-  const cap = Math.min(task.totalMs ?? Number.POSITIVE_INFINITY, broker.capabilities.totalLeaseMs ?? Number.POSITIVE_INFINITY);
+  const cap = Math.min(
+    task.totalMs ?? Number.POSITIVE_INFINITY,
+    broker.capabilities.totalLeaseMs ?? Number.POSITIVE_INFINITY,
+  );
   if (task.expectedMs !== undefined && task.expectedMs > cap) {
-    throw badOption(`${task.type}.limits.expected`, task.expectedMs, `an attempt can hold a task of ${broker.name} for ${cap} ms at most; hand it off in parts.`);
+    throw badOption(
+      `${task.type}.limits.expected`,
+      task.expectedMs,
+      `an attempt can hold a task of ${broker.name} for ${cap} ms at most; hand it off in parts.`,
+    );
   }
 }
 

@@ -46,7 +46,13 @@ export interface Worker {
   readonly owner: string;
   readonly stats: WorkerStats;
   /** The attempts under way, for health endpoints and displays. */
-  readonly current: readonly { readonly taskId: string; readonly taskType: string; readonly stage: string; readonly reason: string; readonly remainingMs: number }[];
+  readonly current: readonly {
+    readonly taskId: string;
+    readonly taskType: string;
+    readonly stage: string;
+    readonly reason: string;
+    readonly remainingMs: number;
+  }[];
   /** For a health endpoint. */
   health(): WorkerHealth;
   /** Runs until stopped, by `stop()` or a signal; resolves when everything has ended. The process then exits by itself. */
@@ -86,7 +92,15 @@ export function createWorker(options: WorkerOptions): Worker {
   const attempts = new Set<Attempt>();
   const byType = new Map<string, number>();
   const outcomes: Record<AttemptOutcome, number> = {
-    settled: 0, released: 0, 'handed-off': 0, 'dead-lettered': 0, cancelled: 0, 'waiting-human': 0, lost: 0, unknown: 0, leaked: 0,
+    settled: 0,
+    released: 0,
+    'handed-off': 0,
+    'dead-lettered': 0,
+    cancelled: 0,
+    'waiting-human': 0,
+    lost: 0,
+    unknown: 0,
+    leaked: 0,
   };
   let claimed = 0;
   let replayed = 0;
@@ -110,26 +124,29 @@ export function createWorker(options: WorkerOptions): Worker {
     type?: string;
     key?: KeyHold;
   }
-  const policyFor = (station: Station, has: Taken): AdoptOptions['policy'] => async (message) => {
-    const task = tasks.get(message.taskType);
-    if (!task) return 'refuse';
-    const count = byType.get(task.type) ?? 0;
-    if (count >= (task.concurrency ?? settings.concurrency)) return { deferMs: Math.round(DEFER_MS * (0.5 + Math.random())) };
-    has.type = task.type;
-    byType.set(task.type, count + 1);
-    const key = task.keyOf?.(message);
-    if (key !== undefined) {
-      const hold = await keys.take(station.broker.ledger, task.timing, task.type, key);
-      if ('waitMs' in hold) return { deferMs: Math.max(50, Math.round(hold.waitMs * (0.5 + Math.random() / 2))) };
-      has.key = hold;
-    }
-    return {
-      timing: task.timing,
-      attempts: task.attempts,
-      retentionMs: station.broker.retentionMs,
-      ...(task.deadlineMs !== undefined && { deadlineMs: task.deadlineMs }),
+  const policyFor =
+    (station: Station, has: Taken): AdoptOptions['policy'] =>
+    async (message) => {
+      const task = tasks.get(message.taskType);
+      if (!task) return 'refuse';
+      const count = byType.get(task.type) ?? 0;
+      if (count >= (task.concurrency ?? settings.concurrency))
+        return { deferMs: Math.round(DEFER_MS * (0.5 + Math.random())) };
+      has.type = task.type;
+      byType.set(task.type, count + 1);
+      const key = task.keyOf?.(message);
+      if (key !== undefined) {
+        const hold = await keys.take(station.broker.ledger, task.timing, task.type, key);
+        if ('waitMs' in hold) return { deferMs: Math.max(50, Math.round(hold.waitMs * (0.5 + Math.random() / 2))) };
+        has.key = hold;
+      }
+      return {
+        timing: task.timing,
+        attempts: task.attempts,
+        retentionMs: station.broker.retentionMs,
+        ...(task.deadlineMs !== undefined && { deadlineMs: task.deadlineMs }),
+      };
     };
-  };
 
   /** One delivery in its slot: claim, run, free the slot. Never rejects. */
   const start = async (station: Station, held: HeldDelivery): Promise<void> => {
@@ -143,7 +160,12 @@ export function createWorker(options: WorkerOptions): Worker {
       await handle(station, acquired, has);
     } catch (error) {
       // The lease, if there is one, lapses; redelivery reconciles.
-      publish({ name: 'warning', at: clock.wall(), reason: 'a delivery could not be handled', errorCode: error instanceof Error ? error.name : 'unknown' });
+      publish({
+        name: 'warning',
+        at: clock.wall(),
+        reason: 'a delivery could not be handled',
+        errorCode: error instanceof Error ? error.name : 'unknown',
+      });
     } finally {
       await has.key?.release();
       if (has.type !== undefined) byType.set(has.type, (byType.get(has.type) ?? 1) - 1);
@@ -162,7 +184,12 @@ export function createWorker(options: WorkerOptions): Worker {
   const work = async (station: Station, lease: Lease, has: Taken): Promise<void> => {
     claimed++;
     const definition = tasks.get(lease.message.taskType) as AnyTask;
-    const attempt = new Attempt({ port: brokerPort(station.broker, lease), definition, message: lease.message, services });
+    const attempt = new Attempt({
+      port: brokerPort(station.broker, lease),
+      definition,
+      message: lease.message,
+      services,
+    });
     attempts.add(attempt);
     has.key?.onLost((lost) => attempt.abort('lost', `the key of this task was lost: ${lost.message}`));
     if (draining) attempt.abort('draining', 'the worker is shutting down');
@@ -190,7 +217,13 @@ export function createWorker(options: WorkerOptions): Worker {
   const within = async (ms: number, what: Promise<unknown>): Promise<boolean> => {
     let timer: Timer | undefined;
     const limit = new Promise<boolean>((resolve) => (timer = clock.timer(ms, () => resolve(false))));
-    const done = await Promise.race([what.then(() => true, () => true), limit]);
+    const done = await Promise.race([
+      what.then(
+        () => true,
+        () => true,
+      ),
+      limit,
+    ]);
     timer?.cancel();
     return done;
   };

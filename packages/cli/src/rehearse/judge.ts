@@ -23,7 +23,7 @@ export interface CallVerdict {
 }
 
 /** Something that cannot be read back, and what to do about it. */
-export interface Unreadable {
+interface Unreadable {
   readonly what: string;
   readonly problem: string;
   readonly remedy: string;
