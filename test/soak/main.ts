@@ -32,8 +32,8 @@ const folder = mkdtempSync(join(tmpdir(), 'leasehold-soak-'));
 const file = join(folder, 'soak.sqlite');
 const broker = createLeaseBroker({ driver: sqliteBroker({ file }), ledger: sqliteLedger({ file }) });
 const exists = { last: '' };
-const count = { done: 0 };
-const plain = defineTask({ type: 'plain', run: () => void count.done++ });
+const progress = { done: 0 };
+const plain = defineTask({ type: 'plain', run: () => void progress.done++ });
 const effect = defineTask({
   type: 'effect',
   async run(_input, ctx) {
@@ -45,7 +45,7 @@ const effect = defineTask({
       receipt: (found) => ({ externalId: found.id, status: 'made' }),
     });
     await ctx.call('ask', { timeout: '5s' }, () => 'answer');
-    count.done++;
+    progress.done++;
   },
 });
 
@@ -72,15 +72,15 @@ async function main(): Promise<void> {
     );
     sent += some;
     const target = sent;
-    while (count.done < target) await new Promise((resolve) => setTimeout(resolve, 2));
-    if (count.done - sampledAt >= total / 50 || count.done === total) {
-      sampledAt = count.done;
+    while (progress.done < target) await new Promise((resolve) => setTimeout(resolve, 2));
+    if (progress.done - sampledAt >= total / 50 || progress.done === total) {
+      sampledAt = progress.done;
       await broker.drain();
       globalThis.gc?.();
-      samples.push({ tasks: count.done, heapBytes: process.memoryUsage().heapUsed });
+      samples.push({ tasks: progress.done, heapBytes: process.memoryUsage().heapUsed });
       if (process.stderr.isTTY)
         process.stderr.write(
-          `\r${count.done} of ${total} tasks, heap ${(process.memoryUsage().heapUsed / 1e6).toFixed(1)} MB`,
+          `\r${progress.done} of ${total} tasks, heap ${(process.memoryUsage().heapUsed / 1e6).toFixed(1)} MB`,
         );
     }
   }
@@ -98,11 +98,11 @@ async function main(): Promise<void> {
   if (values.svg !== undefined) writeFileSync(values.svg, svg(samples));
   if (values.json) {
     process.stdout.write(
-      `${JSON.stringify({ tasks: count.done, seconds, growth, listeners: after.listeners - before.listeners, left: Object.fromEntries(left), flat })}\n`,
+      `${JSON.stringify({ tasks: progress.done, seconds, growth, listeners: after.listeners - before.listeners, left: Object.fromEntries(left), flat })}\n`,
     );
   } else {
     process.stdout.write(
-      `${curve(samples)}\n${count.done} tasks in ${seconds.toFixed(1)} s; heap at the end ${(growth * 100).toFixed(1)} % above that after a tenth; `,
+      `${curve(samples)}\n${progress.done} tasks in ${seconds.toFixed(1)} s; heap at the end ${(growth * 100).toFixed(1)} % above that after a tenth; `,
     );
     process.stdout.write(
       `${after.listeners - before.listeners} listeners and ${left.length === 0 ? 'no' : left.map(([name]) => name).join(', ')} timers, sockets or files left\n`,

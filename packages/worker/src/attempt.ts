@@ -25,6 +25,7 @@ import { AskHumanSignal } from './human.ts';
 import type { Kept } from './heartbeat.ts';
 import { watchLimits, type LimitWatch } from './limits.ts';
 import { OutsideCalls } from './outside-calls.ts';
+import { endedInTime } from './patience.ts';
 import { toTaskError } from './redact.ts';
 import { issuePaths } from './standard-schema.ts';
 
@@ -55,7 +56,6 @@ export class Attempt {
   readonly #host: EffectHost;
   readonly #unwatch: () => void;
   #aborted: { readonly cause: AbortCause; readonly at: number } | undefined;
-  #onAbort: () => void = () => undefined;
 
   constructor(parts: {
     port: AttemptPort;
@@ -120,7 +120,6 @@ export class Attempt {
     const { task } = this.port;
     task.announce('handler_aborted', { cause, ownership: task.ownership(), lastConfirmedAt: task.lastConfirmedAt });
     this.#controller.abort(new TaskAborted(cause, message));
-    this.#onAbort();
   }
 
   /** Enters a stage or claims progress; rides on the next write. */
@@ -209,16 +208,7 @@ export class Attempt {
         (error: unknown) => (end = { error }),
       )
       .then(() => this.outside.ended());
-    let given = false;
-    let wake: () => void = () => undefined;
-    const patience = new Promise<void>((resolve) => (wake = resolve));
-    let timer: ReturnType<Clock['timer']> | undefined;
-    this.#onAbort = () => (timer ??= clock.timer(graceMs, () => wake(), { background: true }));
-    if (this.#aborted) this.#onAbort();
-    await Promise.race([ended.then(() => (given = true)), patience]);
-    timer?.cancel();
-    this.#onAbort = () => undefined;
-    if (given) return end;
+    if (await endedInTime(clock, ended, this.signal, graceMs)) return end;
     this.#leaked(
       ended.then(() => {
         if (end !== 'running' && 'value' in end) this.#reject(end.value);
