@@ -9,7 +9,7 @@ import {
   stowResult,
 } from '@leasehold/core';
 import { backoffDelay, openEffects } from '@leasehold/core';
-import type { Clock, Content, FollowUp, Lost, Outcome, Stage, TaskError, TaskMessage } from '@leasehold/core';
+import type { Content, FollowUp, Lost, Outcome, Stage, TaskError, TaskMessage } from '@leasehold/core';
 import { TaskAborted, type AbortCause } from './abort-reason.ts';
 import type { AttemptPort } from './attempt-port.ts';
 import { receiptOf, rejectResult } from './attempt-result.ts';
