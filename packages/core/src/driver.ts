@@ -90,7 +90,8 @@ export interface DeadLetterPage {
 }
 
 /**
- * Moves messages, and nothing else. A driver does not retry, log, start timers, read the environment or wrap errors:
+ * Moves messages, and nothing else. A driver does not retry, log, start timers, read the environment or wrap errors (an embedded one may wait
+ * for its own file's lock until the call's signal aborts):
  * core validates, clamps, batches, retries and bounds every call in time. Every method rejects with the backend's own error.
  */
 export interface BrokerDriver<Handle = unknown> {
@@ -112,7 +113,7 @@ export interface BrokerDriver<Handle = unknown> {
   ): Promise<readonly Delivery<Handle>[]>;
   /** Sets the lease of each to `leaseMs` from now. */
   extend(handles: readonly Handle[], leaseMs: number, signal: AbortSignal): Promise<readonly HandleOutcome[]>;
-  /** Removes each message for good. */
+  /** Removes each message. After a power failure it may come back (an embedded store need not sync this): the ledger answers it as a replay. */
   complete(handles: readonly Handle[], signal: AbortSignal): Promise<readonly HandleOutcome[]>;
   /** Hands each back, to be delivered again after `delayMs` (within `releaseDelayMs`). */
   release(handles: readonly Handle[], delayMs: number, signal: AbortSignal): Promise<readonly HandleOutcome[]>;
