@@ -39,3 +39,18 @@ findsOut('broker', brokerCases, brokerMutants);
 findsOut('ledger', ledgerCases, ledgerMutants);
 findsOut('guard', guardCases, guardMutants);
 findsOut('pair', pairCases, pairMutants);
+
+test.each([
+  /stale token accepted/,
+  /lapsed lease renewed/,
+  /token reused/,
+  /settled twice/,
+  /busy delivery run/,
+  /own lost write is not recognised/,
+  /late write of an older owner applied/,
+  /ignores the delay/,
+  /swallows a batch entry failure/,
+  /drops an unknown field/,
+])('a pair of drivers with this fault is among those that are judged: %s', (fault) => {
+  expect(pairMutants.map(({ wrong }) => wrong)).toContainEqual(expect.stringMatching(fault));
+});
