@@ -32,6 +32,8 @@ export function liveWorld(send: typeof globalThis.fetch): OutsideWorld {
   const requests: AnsweredRequest[] = [];
   /** The answers under each key: a receiver that says the same again did nothing again. */
   const bodies = new Map<string, string>();
+  /** Known from the effects: who closes a task looks from outside of the handler. */
+  const looks = new Set<string>();
   return {
     requests,
     async fetch(input, init) {
@@ -39,10 +41,11 @@ export function liveWorld(send: typeof globalThis.fetch): OutsideWorld {
       const { method, url, headers } = request;
       const text = await request.clone().text();
       const scene = currentScene();
+      if (scene?.effect?.lookUrl !== undefined) looks.add(scene.effect.lookUrl);
       const response = await send(request);
       const key = headers.get('idempotency-key') ?? undefined;
       const seen = { method, url, headers, text, scene, status: response.status, ...(key !== undefined && { key }) };
-      if (READS.includes(method) || url === scene?.effect?.lookUrl) requests.push({ ...seen, outcome: 'read' });
+      if (READS.includes(method) || looks.has(url)) requests.push({ ...seen, outcome: 'read' });
       else if (!response.ok) requests.push({ ...seen, outcome: 'refused', refusal: `status ${response.status}` });
       else {
         const place = `${method} ${url} ${key}`;

@@ -6,6 +6,7 @@ import type { Rehearsal } from './rehearsal.ts';
 
 /** The first few say what it is about; --json has them all. */
 const MOST_SHOWN = 3;
+const MOST_ROWS = 30;
 
 /** A rehearsal for people. */
 export function pageOf(rehearsal: Rehearsal, verdict: Verdict, ms: number): string {
@@ -33,7 +34,8 @@ function callsTable(calls: readonly CallVerdict[]): string {
     times(most),
     twice ? 'MADE TWICE' : repeatable && most > usual ? 'repeated; said to be harmless' : 'ok',
   ]);
-  return boxedTable(['external call', 'made by', 'usually', 'at most', ''], rows);
+  const shown = boxedTable(['external call', 'made by', 'usually', 'at most', ''], rows.slice(0, MOST_ROWS));
+  return rows.length > MOST_ROWS ? `${shown}\nand ${rows.length - MOST_ROWS} more (--json has them all)` : shown;
 }
 
 function twiceText({ call, where, changed, keyless, causes }: CallVerdict): string {

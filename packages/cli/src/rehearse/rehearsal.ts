@@ -74,7 +74,7 @@ export async function rehearse(parts: RehearsalParts): Promise<Rehearsal> {
       realWaitMs: REAL_WAIT_MS,
       ...(fault && optionsOf(fault)),
     });
-    return { run, outside };
+    return { run, outside: parts.freshKeys ? withoutRunKey(outside, `${key}-${number}`) : outside };
   };
 
   parts.progress(0, undefined, undefined);
@@ -102,6 +102,16 @@ export async function rehearse(parts: RehearsalParts): Promise<Rehearsal> {
     effects: first.run.effects,
     clean: observed(first.run, first.outside),
     faulty,
+  };
+}
+
+/** The key of one run is no part of what a call is. */
+function withoutRunKey(outside: OutsideWorld, key: string): OutsideWorld {
+  return {
+    ...outside,
+    get requests() {
+      return outside.requests.map((request) => ({ ...request, url: request.url.replaceAll(key, 'rehearsal') }));
+    },
   };
 }
 

@@ -90,6 +90,8 @@ export function receiverDouble(options: ReceiverDoubleOptions = {}): ReceiverDou
   const made: Made[] = [];
   const requests: AnsweredRequest[] = [];
   const highest = new Map<string, number>();
+  /** Known from the effects: who closes a task looks from outside of the handler. */
+  const lookUrls = new Set<string>();
   /** The keys of the effects that asked for things, whether or not they passed them on. */
   const effectKeys = new Map<Made, string>();
 
@@ -203,9 +205,11 @@ export function receiverDouble(options: ReceiverDoubleOptions = {}): ReceiverDou
     }
     return answered(request, 'read', answerTo({ body: state }));
   };
-  const isLook = ({ method, url, scene }: DoubleRequest): boolean =>
-    method === 'POST' && (url === scene?.effect?.lookUrl || new URL(url).pathname === LOOK_PATH);
+  const isLook = ({ method, url }: DoubleRequest): boolean =>
+    method === 'POST' && (lookUrls.has(url) || new URL(url).pathname === LOOK_PATH);
   const answerRequest = (request: DoubleRequest): Required<DoubleAnswer> => {
+    const lookUrl = request.scene?.effect?.lookUrl;
+    if (lookUrl !== undefined) lookUrls.add(lookUrl);
     if (isLook(request)) return look(request);
     const claim = readClaim(request);
     return READS.includes(request.method) ? read(request, claim) : write(request, claim);

@@ -29,7 +29,7 @@ export function charging(receiver: Manner = 'guarded'): TaskDefinition<Charge, {
 }
 
 /** The same, read back through the look endpoint of a guarded receiver. */
-export function looking(): TaskDefinition<Charge, { paid: string }> {
+export function looking(at = 'https://pay.example'): TaskDefinition<Charge, { paid: string }> {
   return defineTask({
     type: 'charge',
     async run(input: Charge, ctx) {
@@ -37,7 +37,7 @@ export function looking(): TaskDefinition<Charge, { paid: string }> {
         system: 'pay',
         commit: ({ headers, signal }) =>
           fetch(CHARGES, { method: 'POST', headers, signal, body: JSON.stringify(input) }),
-        readBack: guarded('https://pay.example'),
+        readBack: guarded(at),
         receipt: (response) => ({ externalId: (response.json() as { id: string }).id, status: 'paid' }),
       });
       return { paid: charged.id };

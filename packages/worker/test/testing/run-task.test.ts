@@ -79,6 +79,17 @@ test('a worker that comes back after its lease has its result rejected, and its 
   ]);
 });
 
+test('a task whose attempts are used up is closed by a look, wherever that is', async () => {
+  const pay = receiverDouble();
+  const task = looking('https://pay.example/ask');
+  const run = await runTask(task, { amount: 12 }, { fetch: pay.fetch, crashAfter: 'commit', attempts: 1 });
+  expect(run).toMatchObject({
+    outcome: 'dead-lettered',
+    record: { effects: { charge: { status: 'verified', externalId: expect.any(String) as string } } },
+  });
+  expect(pay.made).toHaveLength(1);
+});
+
 test('a pause within the lease changes nothing', async () => {
   const pay = receiverDouble();
   const run = await runTask(charging(), { amount: 12 }, { fetch: pay.fetch, pauseFor: { after: 'intent', ms: '10s' } });
