@@ -7,16 +7,30 @@ import type { Kind } from './plan.ts';
 export const ATTEMPTS = 4;
 export const LEASE_MS = 9_000;
 /** The kinds that settle unless they use up their attempts. */
-export const GOOD: readonly Kind[] = ['plain', 'deaf', 'effect', 'effect by function', 'two effects', 'follow-up', 'checkpoint', 'hand-off', 'retry'];
+export const GOOD: readonly Kind[] = [
+  'plain',
+  'deaf',
+  'effect',
+  'effect by function',
+  'two effects',
+  'follow-up',
+  'checkpoint',
+  'hand-off',
+  'retry',
+];
 
 /** What the handlers of one process need of it. */
 export interface Bench {
   readonly clock: Clock;
   make(call: CommitContext): Promise<Made>;
   find(call: CommitContext): Promise<Made | undefined>;
+  /** Whether the receiver has made something under this key. */
+  exists(key: string): boolean;
   /** The record as it stands in the ledger. */
   record(taskId: string): TaskRecord | undefined;
   require(holds: boolean, what: string): void;
+  /** Kills the process; another is started in its place. */
+  die(): Promise<never>;
   /** A handler has begun with this context. */
   began(ctx: TaskContext): void;
 }
@@ -41,7 +55,9 @@ export function jobs(bench: Bench, kinds: readonly Kind[]): readonly AnyTask[] {
     });
   return [
     ...kinds.map((kind) => task(kind, (input, ctx) => HANDLERS[kind](bench, ctx, input))),
-    ...(kinds.includes('follow-up') ? ['child'] : []).map((type) => task(type, async (_input, ctx) => (await effect(bench, ctx, 'create', 'look')).id)),
+    ...(kinds.includes('follow-up') ? ['child'] : []).map((type) =>
+      task(type, async (_input, ctx) => (await effect(bench, ctx, 'create', 'look')).id),
+    ),
   ];
 }
 
@@ -127,8 +143,19 @@ const HANDLERS: Readonly<Record<Kind, Handler>> = {
   },
   async swallows(bench, ctx) {
     // Goes on as if nothing had happened.
-    const sent = await effect(bench, ctx, 'create', 'look', { commit: () => Promise.reject(new Error('not sent')) }).catch(() => undefined);
+    const sent = await effect(bench, ctx, 'create', 'look', {
+      commit: () => Promise.reject(new Error('not sent')),
+    }).catch(() => undefined);
     return sent?.id ?? 'none';
+  },
+  async poison(bench, ctx) {
+    // Whoever runs it dies of it, before or after the effect exists.
+    const commit = async (call: CommitContext): Promise<Made> => {
+      if (ctx.attempt % 2 === 0) await bench.make(call);
+      return bench.die();
+    };
+    await effect(bench, ctx, 'create', 'look', { commit });
+    return bench.die();
   },
   async human(bench, ctx) {
     await ctx.askHuman('May it be made?');
@@ -142,18 +169,46 @@ interface Otherwise {
 }
 
 /** One thing made at the receiver. I6 is judged where it matters: in the tick in which the commit starts. */
-function effect(bench: Bench, ctx: TaskContext, name: string, way: 'look' | 'function', otherwise: Otherwise = {}): Promise<{ readonly id: string }> {
+function effect(
+  bench: Bench,
+  ctx: TaskContext,
+  name: string,
+  way: 'look' | 'function',
+  otherwise: Otherwise = {},
+): Promise<{ readonly id: string }> {
   const commit = (call: CommitContext): Promise<Made> => {
     const record = bench.record(ctx.taskId);
-    bench.require(ctx.ownership === 'held', `I6: a commit of ${ctx.taskId} started while the lease was ${ctx.ownership}`);
+    bench.require(
+      ctx.ownership === 'held',
+      `I6: a commit of ${ctx.taskId} started while the lease was ${ctx.ownership}`,
+    );
     bench.require(!call.signal.aborted, `I6: a commit of ${ctx.taskId} started with an aborted signal`);
-    bench.require(record?.fencingToken === call.fence, `I6: a commit of ${ctx.taskId} started under token ${call.fence}, the ledger has ${record?.fencingToken}`);
-    bench.require(record?.effects[name]?.status === 'intended', `I6: a commit of ${ctx.taskId} started without its intent in the ledger`);
-    bench.require(record?.effects[name]?.token === call.fence, `I6: a commit of ${ctx.taskId} started on the intent of another owner`);
+    bench.require(
+      record?.fencingToken === call.fence,
+      `I6: a commit of ${ctx.taskId} started under token ${call.fence}, the ledger has ${record?.fencingToken}`,
+    );
+    bench.require(
+      record?.effects[name]?.status === 'intended',
+      `I6: a commit of ${ctx.taskId} started without its intent in the ledger`,
+    );
+    bench.require(
+      record?.effects[name]?.token === call.fence,
+      `I6: a commit of ${ctx.taskId} started on the intent of another owner`,
+    );
+    // A read-back under this token would have found it, and nothing older gets through after one.
+    bench.require(
+      !bench.exists(call.idempotencyKey),
+      `I4: a commit of ${ctx.taskId} started although the effect exists`,
+    );
     return (otherwise.commit ?? ((same) => bench.make(same)))(call);
   };
   const receipt = otherwise.receipt ?? ((made: Made) => ({ externalId: made.id, status: 'made' }));
   const parts = { system: 'crm', commit };
-  if (way === 'function') return ctx.effect(name, { ...parts, receiver: 'guarded', readBack: (call) => bench.find(call), receipt });
-  return ctx.effect(name, { ...parts, readBack: guarded('https://receiver.test'), receipt: (found) => receipt(found.json() as unknown as Made) });
+  if (way === 'function')
+    return ctx.effect(name, { ...parts, receiver: 'guarded', readBack: (call) => bench.find(call), receipt });
+  return ctx.effect(name, {
+    ...parts,
+    readBack: guarded('https://receiver.test'),
+    receipt: (found) => receipt(found.json() as unknown as Made),
+  });
 }

@@ -10,13 +10,13 @@ const USAGE = `Runs schedules of the real core and worker on a virtual clock, as
 npm run simulate                            10000 schedules, from seed 0
 npm run simulate -- --schedules 1000000     more of them; --from another first seed
 npm run simulate -- --seed 17               one schedule; --trace prints every step, --only t0,f2,p2 keeps a part of it
-npm run simulate -- --planted               every planted fault and the first seed that finds it; --planted 3,7 some of them
+npm run simulate -- --planted               every planted fault and the seed that finds it; --search from seed 0, --bound seeds each,
+                                            --which 3,7 some of them, --json a line of JSON for each
 `;
 const PROGRESS_EVERY_MS = 5_000;
 const MOST_FAILURES = 5;
 
 const { values } = parseArgs({
-  allowPositionals: true,
   options: {
     schedules: { type: 'string', default: '10000' },
     from: { type: 'string', default: '0' },
@@ -25,6 +25,7 @@ const { values } = parseArgs({
     trace: { type: 'boolean', default: false },
     planted: { type: 'boolean', default: false },
     which: { type: 'string' },
+    search: { type: 'boolean', default: false },
     bound: { type: 'string', default: '3000' },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
@@ -38,7 +39,11 @@ async function main(): Promise<number> {
   const from = Number(values.from);
   const seed = values.seed === undefined ? undefined : Number(values.seed);
   const kept = values.only === undefined ? undefined : parseKept(values.only);
-  if (values.help || ![schedules, from, seed ?? 0].every(Number.isSafeInteger) || (values.only !== undefined && !kept)) {
+  if (
+    values.help ||
+    ![schedules, from, seed ?? 0].every(Number.isSafeInteger) ||
+    (values.only !== undefined && !kept)
+  ) {
     print(USAGE);
     return values.help ? 0 : 2;
   }
@@ -52,7 +57,9 @@ async function main(): Promise<number> {
 
 function report(run: Run, seed: number): number {
   for (const line of run.lines) print(`${line}\n`);
-  print(`seed ${seed}: ${run.failure ?? 'every invariant held'} (${run.steps} steps, ${Math.round(run.virtualMs / 1_000)} s of virtual time, print ${run.print})\n`);
+  print(
+    `seed ${seed}: ${run.failure ?? 'every invariant held'} (${run.steps} steps, ${Math.round(run.virtualMs / 1_000)} s of virtual time, print ${run.print})\n`,
+  );
   return run.failure === undefined ? 0 : 1;
 }
 
@@ -75,7 +82,9 @@ async function explore(from: number, schedules: number): Promise<number> {
       failures++;
       const small = await shrink(plan, runSchedule);
       print(`seed ${seed}: ${run.failure}\n  replay: npm run simulate -- --seed ${seed} --trace\n`);
-      print(`  shrunk: npm run simulate -- --seed ${seed} --only ${keptText(small.kept)} --trace\n          ${small.failure}\n`);
+      print(
+        `  shrunk: npm run simulate -- --seed ${seed} --only ${keptText(small.kept)} --trace\n          ${small.failure}\n`,
+      );
     }
     if (performance.now() - toldAt > PROGRESS_EVERY_MS) {
       toldAt = performance.now();
@@ -96,15 +105,20 @@ async function allPlanted(): Promise<number> {
     let found: { readonly seed: number; readonly failure: string } | undefined;
     if (times === 1) {
       const { runSchedule: run } = await planted(number);
-      for (let seed = 0; seed < Number(values.bound) && !found; seed++) {
+      const first = values.search ? 0 : fault.seed;
+      for (let seed = first; seed < first + Number(values.bound) && !found; seed++) {
         const { failure } = await run(planOf(seed));
         if (failure !== undefined) found = { seed, failure };
       }
     }
     if (!found) missed++;
-    const said = found ? `${found.failure}` : times === 1 ? `NOT FOUND within ${values.bound} schedules` : `occurs ${times} times`;
+    const said = found
+      ? found.failure
+      : times === 1
+        ? `NOT FOUND within ${values.bound} schedules`
+        : `occurs ${times} times`;
     if (values.json) print(`${JSON.stringify({ number, name: fault.name, ...found })}\n`);
-    else print(`${number} | ${fault.name} | \`${fault.file.replace(/.*\//, '')}\` | ${said} | ${found?.seed ?? '-'}\n`);
+    else print(`| ${fault.name} | \`${fault.file.replace(/.*\//, '')}\` | ${said} | ${found?.seed ?? '-'} |\n`);
   }
   return missed === 0 ? 0 : 1;
 }

@@ -19,10 +19,11 @@ export const KINDS = [
   'commit fails',
   'human',
   'swallows',
+  'poison',
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
-export interface PlannedTask {
+interface PlannedTask {
   readonly id: string;
   readonly kind: Kind;
   readonly at: number;
@@ -39,12 +40,40 @@ export type PlannedFault =
   | { readonly what: 'pause'; readonly at: number; readonly slot: number; readonly forMs: number }
   | { readonly what: 'drain'; readonly at: number; readonly slot: number }
   | { readonly what: 'step'; readonly at: number; readonly slot: number; readonly byMs: number }
-  | { readonly what: 'partition'; readonly at: number; readonly slot: number; readonly link: Link; readonly forMs: number; readonly way: 'requests' | 'answers' | 'both' }
-  | { readonly what: 'throttle'; readonly at: number; readonly slot: number; readonly link: Link; readonly forMs: number }
+  | {
+      readonly what: 'partition';
+      readonly at: number;
+      readonly slot: number;
+      readonly link: Link;
+      readonly forMs: number;
+      readonly way: 'requests' | 'answers' | 'both';
+    }
+  | {
+      readonly what: 'throttle';
+      readonly at: number;
+      readonly slot: number;
+      readonly link: Link;
+      readonly forMs: number;
+    }
   /** Befalls the nth call of the process over that link (of that method, if given). */
-  | { readonly what: 'call'; readonly slot: number; readonly link: Link; readonly method?: string; readonly nth: number; readonly fate: 'request lost' | 'answer lost' | 'late' | 'slow answer'; readonly ms: number }
+  | {
+      readonly what: 'call';
+      readonly slot: number;
+      readonly link: Link;
+      readonly method?: string;
+      readonly nth: number;
+      readonly fate: 'request lost' | 'answer lost' | 'late' | 'slow answer';
+      readonly ms: number;
+    }
   /** The process is killed or stands still at its nth call. */
-  | { readonly what: 'strike'; readonly slot: number; readonly link: Link; readonly nth: number; readonly fate: Fate; readonly forMs: number }
+  | {
+      readonly what: 'strike';
+      readonly slot: number;
+      readonly link: Link;
+      readonly nth: number;
+      readonly fate: Fate;
+      readonly forMs: number;
+    }
   | { readonly what: 'duplicate'; readonly at: number; readonly task: number }
   | { readonly what: 'cancel'; readonly at: number; readonly task: number }
   | { readonly what: 'redrive'; readonly at: number };
@@ -100,17 +129,30 @@ export function planOf(seed: number): Plan {
 function mildFaults(random: Seeded, processes: number, tasks: number): readonly PlannedFault[] {
   const slot = random.below(processes);
   const fate = random.pick(['request lost', 'answer lost', 'answer lost', 'late', 'slow answer'] as const);
-  const call: PlannedFault = { what: 'call', slot, link: 'ledger', method: 'put', nth: random.between(1, 5), fate, ms: random.between(500, 12_000) };
+  const call: PlannedFault = {
+    what: 'call',
+    slot,
+    link: 'ledger',
+    method: 'put',
+    nth: random.between(1, 5),
+    fate,
+    ms: random.between(500, 12_000),
+  };
   const duplicate: PlannedFault = { what: 'duplicate', at: random.below(8_000), task: random.below(tasks) };
   const step: PlannedFault = { what: 'step', at: random.below(8_000), slot, byMs: random.pick([-60_000, 60_000]) };
-  return [...(random.chance(0.8) ? [call] : []), ...(random.chance(0.3) ? [duplicate] : []), ...(random.chance(0.2) ? [step] : [])];
+  return [
+    ...(random.chance(0.8) ? [call] : []),
+    ...(random.chance(0.3) ? [duplicate] : []),
+    ...(random.chance(0.2) ? [step] : []),
+  ];
 }
 
 function faultOf(random: Seeded, processes: number, tasks: number): PlannedFault {
   const at = random.below(random.pick([3_000, 15_000, 40_000]));
   const slot = random.below(processes);
   const link = random.pick(['ledger', 'ledger', 'broker', 'receiver'] as const);
-  const span = (): number => random.pick([random.between(100, 2_000), random.between(2_000, 9_000), random.between(9_000, 20_000)]);
+  const span = (): number =>
+    random.pick([random.between(100, 2_000), random.between(2_000, 9_000), random.between(9_000, 20_000)]);
   const nth = random.pick([random.between(1, 4), random.between(1, 12)]);
   switch (random.below(15)) {
     case 0:
@@ -135,7 +177,14 @@ function faultOf(random: Seeded, processes: number, tasks: number): PlannedFault
     }
     case 10:
     case 11:
-      return { what: 'strike', slot, link, nth, fate: random.pick(['killed before', 'killed after', 'paused before', 'paused after'] as const), forMs: span() };
+      return {
+        what: 'strike',
+        slot,
+        link,
+        nth,
+        fate: random.pick(['killed before', 'killed after', 'paused before', 'paused after'] as const),
+        forMs: random.pick([span(), random.between(6_900, 9_100)]),
+      };
     case 12:
       return { what: 'duplicate', at, task: random.below(tasks) };
     case 13:

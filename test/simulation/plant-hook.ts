@@ -1,10 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
+import type { runSchedule } from './schedule.ts';
 import { PLANTED, type PlantedFault } from './planted.ts';
 
 const PACKAGES = new URL('../../packages/', import.meta.url);
 const HERE = new URL('./', import.meta.url);
 const QUERY = '?planted=';
+
+interface Schedules {
+  readonly runSchedule: typeof runSchedule;
+}
 
 /** How often the source that a fault rewrites is there: once, or the table has gone stale. */
 export function occurrences({ file, from }: PlantedFault): number {
@@ -12,9 +17,9 @@ export function occurrences({ file, from }: PlantedFault): number {
 }
 
 /** A second copy of core, worker and the simulation, with one fault in it. `number`: of the fault in the table. */
-export function planted(number: number): Promise<typeof import('./schedule.ts')> {
+export function planted(number: number): Promise<Schedules> {
   install();
-  return import(`./schedule.ts${QUERY}${number}`) as Promise<typeof import('./schedule.ts')>;
+  return import(`./schedule.ts${QUERY}${number}`) as Promise<Schedules>;
 }
 
 let installed = false;
@@ -28,14 +33,18 @@ function install(): void {
       const found = next(specifier, context);
       const query = context.parentURL?.split(QUERY)[1];
       const ours = found.url.startsWith(PACKAGES.href) || found.url.startsWith(HERE.href);
-      return query !== undefined && ours && !found.url.includes(QUERY) ? { ...found, url: `${found.url}${QUERY}${query}` } : found;
+      return query !== undefined && ours && !found.url.includes(QUERY)
+        ? { ...found, url: `${found.url}${QUERY}${query}` }
+        : found;
     },
     load(url, context, next) {
       const [plain = url, query] = url.split(QUERY);
       const loaded = next(url, context);
       const fault = query === undefined ? undefined : PLANTED[Number(query)];
       if (!fault || plain !== new URL(fault.file, PACKAGES).href) return loaded;
-      const source = String(typeof loaded.source === 'string' ? loaded.source : Buffer.from(loaded.source as Uint8Array));
+      const source = String(
+        typeof loaded.source === 'string' ? loaded.source : Buffer.from(loaded.source as Uint8Array),
+      );
       return { ...loaded, source: source.replace(fault.from, () => fault.to) };
     },
   });

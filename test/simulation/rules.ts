@@ -59,7 +59,10 @@ export class Rules {
     const name = `${next.opId} ${next.version}`;
     if (!this.#firstSent.has(name)) this.#firstSent.set(name, this.#now());
     if (!('lease' in expect) || expect.lease !== 'live') return;
-    this.require(!this.#lost.has(`${owner} ${next.taskId} ${next.fencingToken}`), `I3: ${next.taskId} was written under token ${next.fencingToken} by an owner that had been refused`);
+    this.require(
+      !this.#lost.has(`${owner} ${next.taskId} ${next.fencingToken}`),
+      `I3: ${next.taskId} was written under token ${next.fencingToken} by an owner that had been refused`,
+    );
   }
 
   /** The owner has seen this answer. */
@@ -67,63 +70,128 @@ export class Rules {
     if (outcome.ok || !('lease' in expect) || expect.lease !== 'live') return;
     const { current } = outcome;
     if (current?.opId === next.opId) return;
-    if (current?.state !== 'running' || current.leaseOwner?.startsWith(`${owner}/`) !== true) this.#lost.add(`${owner} ${next.taskId} ${next.fencingToken}`);
+    if (current?.state !== 'running' || current.leaseOwner?.startsWith(`${owner}/`) !== true)
+      this.#lost.add(`${owner} ${next.taskId} ${next.fencingToken}`);
   }
 
   #judge(before: TaskRecord | undefined, after: TaskRecord, lease: LeaseStamp | undefined, worker: boolean): void {
     const id = after.taskId;
     const now = this.#now();
-    this.require(after.version === (before?.version ?? 0) + 1, `the version of ${id} went from ${before?.version} to ${after.version}`);
+    this.require(
+      after.version === (before?.version ?? 0) + 1,
+      `the version of ${id} went from ${before?.version} to ${after.version}`,
+    );
     const granted = after.attempt > (before?.attempt ?? 0);
     const live = (before?.leaseExpiresAt ?? 0) > now;
     if (before?.leaseOwner !== undefined && after.state !== 'running') this.gaveUp.add(`${before.leaseOwner} ${id}`);
     if (granted) {
       this.gaveUp.delete(`${after.leaseOwner} ${id}`);
-      this.require(after.state === 'running' && after.leaseOwner !== undefined, `a grant of ${id} left it ${after.state}`);
-      this.require(after.failures < ATTEMPTS || after.closing !== undefined, `${id} was granted again after ${after.failures} failures`);
-      this.require(before?.state !== 'running' || after.failures === before.failures + 1, `the lapse of ${id} was not counted`);
-      this.require(!after.cancelRequested || after.closing !== undefined || hasVerified(after), `${id} was granted although it is to be cancelled`);
-      this.require(before?.state !== 'queued' || before.retryAt === undefined || before.retryAt <= now, `${id} was granted before its time`);
-      this.require(before?.state !== 'cancelled' && before?.state !== 'settled' && before?.state !== 'waiting_human', `${id} was granted while ${before?.state}`);
-    } else if (worker && before?.state === 'running' && ['running', 'settled', 'queued', 'waiting_human'].includes(after.state)) {
+      this.require(
+        after.state === 'running' && after.leaseOwner !== undefined,
+        `a grant of ${id} left it ${after.state}`,
+      );
+      this.require(
+        after.failures < ATTEMPTS || after.closing !== undefined,
+        `${id} was granted again after ${after.failures} failures`,
+      );
+      this.require(
+        before?.state !== 'running' || after.failures === before.failures + 1,
+        `the lapse of ${id} was not counted`,
+      );
+      this.require(
+        !after.cancelRequested || after.closing !== undefined || hasVerified(after),
+        `${id} was granted although it is to be cancelled`,
+      );
+      this.require(
+        before?.state !== 'queued' || before.retryAt === undefined || before.retryAt <= now,
+        `${id} was granted before its time`,
+      );
+      this.require(
+        before?.state !== 'cancelled' && before?.state !== 'settled' && before?.state !== 'waiting_human',
+        `${id} was granted while ${before?.state}`,
+      );
+    } else if (
+      worker &&
+      before?.state === 'running' &&
+      ['running', 'settled', 'queued', 'waiting_human'].includes(after.state)
+    ) {
       this.require(live, `I7: an owner wrote ${after.state} to ${id} after its lease had ended`);
     }
-    if (before?.state === 'running' && after.state !== 'running') this.require(!live || after.leaseExpiresAt === undefined, `${id} is ${after.state} and keeps a lease`);
+    if (before?.state === 'running' && after.state !== 'running')
+      this.require(!live || after.leaseExpiresAt === undefined, `${id} is ${after.state} and keeps a lease`);
     if (lease) {
       const bound = (this.#firstSent.get(`${after.opId} ${after.version}`) ?? now) + LEASE_MS + STAMP_SLACK_MS;
-      this.require((after.leaseExpiresAt ?? 0) <= bound, `I7: a lease of ${id} outlives its first sending by ${Math.round((after.leaseExpiresAt ?? 0) - bound + STAMP_SLACK_MS)} ms more than its length`);
+      this.require(
+        (after.leaseExpiresAt ?? 0) <= bound,
+        `I7: a lease of ${id} outlives its first sending by ${Math.round((after.leaseExpiresAt ?? 0) - bound + STAMP_SLACK_MS)} ms more than its length`,
+      );
     }
-    if (before && isTerminal(before.state) && before.state !== 'dead_lettered') this.require(after.state === before.state, `I2: ${id} was ${before.state} and is ${after.state} now`);
+    if (before && isTerminal(before.state) && before.state !== 'dead_lettered')
+      this.require(after.state === before.state, `I2: ${id} was ${before.state} and is ${after.state} now`);
     if (after.state === 'settled' && before?.state !== 'settled') this.#settled(before, after);
-    if (after.state === 'cancelled') this.require(!hasVerified(after), `${id} was cancelled although an effect of it exists`);
-    if (isTerminal(after.state)) this.require(openEffects(after).length === 0, `${id} is ${after.state} with an effect that is only intended`);
-    if (before?.checkpoint && !isTerminal(after.state)) this.require(after.checkpoint !== undefined, `the checkpoint of ${id} was lost`);
-    if (before?.closing && after.state === 'running' && !granted && !after.closing) this.require(before.closing.to === 'cancelled' && hasVerified(after), `the closing of ${id} was given up`);
+    if (after.state === 'cancelled')
+      this.require(!hasVerified(after), `${id} was cancelled although an effect of it exists`);
+    if (isTerminal(after.state))
+      this.require(openEffects(after).length === 0, `${id} is ${after.state} with an effect that is only intended`);
+    if (before?.checkpoint && !isTerminal(after.state))
+      this.require(after.checkpoint !== undefined, `the checkpoint of ${id} was lost`);
+    if (before?.closing && after.state === 'running' && !granted && !after.closing)
+      this.require(before.closing.to === 'cancelled' && hasVerified(after), `the closing of ${id} was given up`);
     if (worker && !granted && !before?.closing && after.closing && before?.state === 'running')
       this.require(after.fencingToken > before.fencingToken, `the closing of ${id} was begun without a new token`);
-    for (const [name, effect] of Object.entries(after.effects)) this.#effect(before, before?.effects[name], effect, id, name, after);
+    for (const [name, effect] of Object.entries(after.effects))
+      this.#effect(before, before?.effects[name], effect, id, name, after);
   }
 
   #settled(before: TaskRecord | undefined, after: TaskRecord): void {
     const id = after.taskId;
     this.settles.set(id, (this.settles.get(id) ?? 0) + 1);
     this.require(this.settles.get(id) === 1, `I2: ${id} was settled twice`);
-    this.require(after.settlementReceipt?.token === after.fencingToken, `the receipt of ${id} bears another token than the one that settled it`);
-    this.require(!before?.cancelRequested || hasVerified(after), `${id} was settled although it is cancelled and nothing of it exists`);
-    this.require(before?.closing === undefined || (before.closing.to === 'cancelled' && hasVerified(after)), `${id} was settled while it was being closed`);
+    this.require(
+      after.settlementReceipt?.token === after.fencingToken,
+      `the receipt of ${id} bears another token than the one that settled it`,
+    );
+    this.require(
+      !before?.cancelRequested || hasVerified(after),
+      `${id} was settled although it is cancelled and nothing of it exists`,
+    );
+    this.require(
+      before?.closing === undefined || (before.closing.to === 'cancelled' && hasVerified(after)),
+      `${id} was settled while it was being closed`,
+    );
   }
 
-  #effect(before: TaskRecord | undefined, known: EffectRecord | undefined, effect: EffectRecord, id: string, name: string, after: TaskRecord): void {
-    if (known?.status === 'verified') this.require(effect.status === 'verified' && (effect.externalId === known.externalId || known.externalId?.startsWith('key:') === true), `effect ${name} of ${id} was verified and is ${effect.status} now`);
+  #effect(
+    before: TaskRecord | undefined,
+    known: EffectRecord | undefined,
+    effect: EffectRecord,
+    id: string,
+    name: string,
+    after: TaskRecord,
+  ): void {
+    if (known?.status === 'verified')
+      this.require(
+        effect.status === 'verified' &&
+          (effect.externalId === known.externalId || known.externalId?.startsWith('key:') === true),
+        `effect ${name} of ${id} was verified and is ${effect.status} now`,
+      );
     if (known) this.require(known.key === effect.key, `effect ${name} of ${id} changed its key`);
-    const intended = effect.status === 'intended' && (known?.status !== 'intended' || known.token !== effect.token || known.intendedAt !== effect.intendedAt);
+    const intended =
+      effect.status === 'intended' &&
+      (known?.status !== 'intended' || known.token !== effect.token || known.intendedAt !== effect.intendedAt);
     if (!intended) return;
-    this.require(before?.closing === undefined, `I6: effect ${name} of ${id} was intended while the task was being closed`);
-    this.require(!before?.cancelRequested || hasVerified(after), `I6: effect ${name} of ${id} was intended although the task is to be cancelled`);
+    this.require(
+      before?.closing === undefined,
+      `I6: effect ${name} of ${id} was intended while the task was being closed`,
+    );
+    this.require(
+      !before?.cancelRequested || hasVerified(after),
+      `I6: effect ${name} of ${id} was intended although the task is to be cancelled`,
+    );
   }
 }
 
-export function hasVerified(record: TaskRecord): boolean {
+function hasVerified(record: TaskRecord): boolean {
   return Object.values(record.effects).some(({ status }) => status === 'verified');
 }
 

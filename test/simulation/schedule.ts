@@ -31,7 +31,7 @@ export async function runSchedule(plan: Plan, options: { readonly trace?: boolea
   const { fetch } = globalThis;
   Math.random = () => chance.next();
   const world = new SimWorld(plan, trace);
-  globalThis.fetch = world.fetch as typeof globalThis.fetch;
+  globalThis.fetch = world.fetch;
   try {
     const failure = await play(world);
     if (failure !== undefined) trace.note(world.clock.monotonic(), `FAILED: ${failure}`);
@@ -76,21 +76,28 @@ async function play(world: SimWorld): Promise<string | undefined> {
 
 async function send(world: SimWorld, id: string): Promise<void> {
   const { kind, workMs } = world.plan.tasks.find((task) => task.id === id) as Plan['tasks'][number];
-  const [outcome] = await world.producer.enqueue([{ type: kind, taskId: id, input: { kind, workMs }, agentRunId: 'run' }]);
+  const [outcome] = await world.producer.enqueue([
+    { type: kind, taskId: id, input: { kind, workMs }, agentRunId: 'run' },
+  ]);
   world.rules.require(outcome?.ok === true, `${id} was not enqueued`);
   world.expected.add(id);
 }
 
 /** The instant of the last fault that has one of its own. */
 function lastFault(plan: Plan): number {
-  return Math.max(0, ...plan.faults.map((fault) => ('at' in fault ? fault.at + ('forMs' in fault ? fault.forMs : 0) : 0)), ...plan.tasks.map(({ at }) => at));
+  return Math.max(
+    0,
+    ...plan.faults.map((fault) => ('at' in fault ? fault.at + ('forMs' in fault ? fault.forMs : 0) : 0)),
+    ...plan.tasks.map(({ at }) => at),
+  );
 }
 
 function befall(world: SimWorld, fault: Extract<PlannedFault, { at: number }>): void {
   const { trace, clock, plan } = world;
   trace.note(clock.monotonic(), `FAULT ${JSON.stringify(fault)}`);
   const host = 'slot' in fault ? world.inSlot(fault.slot) : undefined;
-  const again = (slot: number, afterMs: number): void => void clock.timer(afterMs, () => void (world.inSlot(slot) ?? world.start(slot)));
+  const again = (slot: number, afterMs: number): void =>
+    void clock.timer(afterMs, () => void (world.inSlot(slot) ?? world.start(slot)));
   switch (fault.what) {
     case 'kill':
       host?.process.kill();
@@ -132,15 +139,20 @@ function outsider(world: SimWorld, work: Promise<unknown>): void {
 function answerQuestions(world: SimWorld): void {
   for (const task of world.plan.tasks) {
     const record = world.record(task.id);
-    if (record?.state === 'waiting_human') outsider(world, world.client.answer(task.id, { approve: task.approve, reason: 'said so' }));
+    if (record?.state === 'waiting_human')
+      outsider(world, world.client.answer(task.id, { approve: task.approve, reason: 'said so' }));
   }
   world.clock.timer(2_000, () => answerQuestions(world));
 }
 
 function unended(world: SimWorld): readonly string[] {
   const tasks = world.plan.tasks.map(({ id }) => id);
-  const children = world.plan.tasks.filter(({ id, kind }) => kind === 'follow-up' && world.record(id)?.state === 'settled').map(({ id }) => `${id}:next:0`);
-  return [...tasks, ...children].filter((id) => !isTerminal(world.record(id)?.state ?? 'queued') || world.record(id)?.next !== undefined);
+  const children = world.plan.tasks
+    .filter(({ id, kind }) => kind === 'follow-up' && world.record(id)?.state === 'settled')
+    .map(({ id }) => `${id}:next:0`);
+  return [...tasks, ...children].filter(
+    (id) => !isTerminal(world.record(id)?.state ?? 'queued') || world.record(id)?.next !== undefined,
+  );
 }
 
 function ended(world: SimWorld): boolean {
@@ -162,7 +174,8 @@ function atTheEnd(world: SimWorld): void {
     for (const [name, effect] of Object.entries(record.effects)) {
       const exists = made.has(effect.key);
       if (effect.status === 'verified') rules.require(exists, `effect ${name} of ${id} is verified and does not exist`);
-      if (effect.status === 'absent') rules.require(!exists, `effect ${name} of ${id} is recorded as absent and exists`);
+      if (effect.status === 'absent')
+        rules.require(!exists, `effect ${name} of ${id} is recorded as absent and exists`);
     }
     const { settlementReceipt: receipt } = record;
     if (record.state === 'settled' && receipt?.externalSystem === 'crm')
@@ -172,30 +185,52 @@ function atTheEnd(world: SimWorld): void {
       );
     if (record.state === 'dead_lettered') {
       const rejected = record.lastError?.errorClass === 'rejected';
-      rules.require(rejected || record.parked !== undefined || queue.deadLetters.length > 0, `${id} is dead-lettered and its message is not in the dead-letter queue`);
+      rules.require(
+        rejected || record.parked !== undefined || queue.deadLetters.length > 0,
+        `${id} is dead-lettered and its message is not in the dead-letter queue`,
+      );
       rules.require(record.deadLetterSent !== undefined, `nobody noted whether the message of ${id} is dead-lettered`);
     }
   }
-  for (const { scope, key } of receiver.made) rules.require(Object.values(rules.records.get(scope)?.effects ?? {}).some((effect) => effect.key === key), `I6: ${key} exists and no record intended it`);
+  for (const { scope, key } of receiver.made)
+    rules.require(
+      Object.values(rules.records.get(scope)?.effects ?? {}).some((effect) => effect.key === key),
+      `I6: ${key} exists and no record intended it`,
+    );
   const cancels = plan.faults.some(({ what }) => what === 'cancel');
   for (const { id, kind } of plan.tasks) {
     const record = rules.records.get(id);
     if (!record || cancels) continue;
     rules.require(record.state !== 'cancelled', `${id} was cancelled, and nobody asked for it`);
     if (GOOD.includes(kind)) {
-      if (mild(plan)) rules.require(record.failures === (kind === 'retry' ? 1 : 0), `${id} (${kind}) counts ${record.failures} failures, though nothing happened that a lease does not bear`);
-      rules.require(record.state === 'settled' || record.failures >= ATTEMPTS - 1, `${id} (${kind}) is ${record.state} after ${record.failures} failures: ${record.lastError?.message}`);
-      if (kind !== 'plain' && record.state === 'settled') rules.require(hasMade(world, id), `${id} (${kind}) is settled without its effect`);
-    } else if (kind === 'permanent' || kind === 'permanent after effect' || kind === 'exhausted') {
+      if (mild(plan))
+        rules.require(
+          record.failures === (kind === 'retry' ? 1 : 0),
+          `${id} (${kind}) counts ${record.failures} failures, though nothing happened that a lease does not bear`,
+        );
+      rules.require(
+        record.state === 'settled' || record.failures >= ATTEMPTS - 1,
+        `${id} (${kind}) is ${record.state} after ${record.failures} failures: ${record.lastError?.message}`,
+      );
+      if (kind !== 'plain' && record.state === 'settled')
+        rules.require(hasMade(world, id), `${id} (${kind}) is settled without its effect`);
+    } else if (kind === 'permanent' || kind === 'permanent after effect' || kind === 'exhausted' || kind === 'poison') {
       rules.require(record.state === 'dead_lettered', `${id} (${kind}) is ${record.state}`);
     }
   }
 }
 
 /** Nothing that costs an attempt: wall clocks that are off, messages that come twice, and one call to the ledger that goes wrong. */
-function mild({ faults }: Plan): boolean {
+function mild({ faults, tasks }: Plan): boolean {
+  if (tasks.some(({ kind }) => kind === 'poison')) return false;
   const calls = faults.filter(({ what }) => what === 'call');
-  const harmless = faults.every((fault) => fault.what === 'duplicate' || fault.what === 'step' || fault.what === 'redrive' || (fault.what === 'call' && fault.link === 'ledger'));
+  const harmless = faults.every(
+    (fault) =>
+      fault.what === 'duplicate' ||
+      fault.what === 'step' ||
+      fault.what === 'redrive' ||
+      (fault.what === 'call' && fault.link === 'ledger'),
+  );
   return harmless && calls.length <= 1;
 }
 
@@ -207,7 +242,8 @@ function hasMade(world: SimWorld, scope: string): boolean {
 async function stopAll(world: SimWorld, failed: () => boolean): Promise<string | undefined> {
   const alive = world.hosts.filter(({ process, stopped }) => process.alive && !stopped);
   for (const { worker, process } of alive) running.run(process, () => void worker.stop());
-  const idle = (): boolean => alive.every(({ stopped, process }) => !process.alive || (stopped && process.pending === 0));
+  const idle = (): boolean =>
+    alive.every(({ stopped, process }) => !process.alive || (stopped && process.pending === 0));
   await world.clock.runUntil(() => failed() || idle(), STOP_MS);
   if (world.rules.violation !== undefined) return world.rules.violation;
   const left = alive.find(({ stopped, process }) => process.alive && (!stopped || process.pending > 0));

@@ -1,4 +1,4 @@
-import type { Plan } from './plan.ts';
+import type { Plan, PlannedFault } from './plan.ts';
 import type { Run } from './schedule.ts';
 
 /** What of a plan is left: indices of its tasks and faults, and how many processes. */
@@ -9,13 +9,17 @@ export interface Kept {
 }
 
 /** All of a plan. */
-export function everything(plan: Plan): Kept {
-  return { tasks: plan.tasks.map((_, index) => index), faults: plan.faults.map((_, index) => index), processes: plan.processes };
+function everything(plan: Plan): Kept {
+  return {
+    tasks: plan.tasks.map((_, index) => index),
+    faults: plan.faults.map((_, index) => index),
+    processes: plan.processes,
+  };
 }
 
 /** The plan without what is not kept. Faults go on naming tasks by their number in the whole plan. */
 export function reduced(plan: Plan, kept: Kept): Plan {
-  const faults = kept.faults.flatMap((index) => {
+  const faults = kept.faults.flatMap((index): readonly PlannedFault[] => {
     const fault = plan.faults[index];
     if (!fault || !('task' in fault)) return fault ? [fault] : [];
     const task = kept.tasks.indexOf(fault.task);
@@ -33,16 +37,20 @@ export function keptText({ tasks, faults, processes }: Kept): string {
 export function parseKept(text: string): Kept | undefined {
   const parts = text.split(',').map((part) => /^([tfp])(\d+)$/.exec(part));
   if (parts.some((part) => part === null)) return undefined;
-  const of = (letter: string): readonly number[] => parts.flatMap((part) => (part?.[1] === letter ? [Number(part[2])] : []));
+  const of = (letter: string): readonly number[] =>
+    parts.flatMap((part) => (part?.[1] === letter ? [Number(part[2])] : []));
   const [processes] = of('p');
   return processes === undefined ? undefined : { tasks: of('t'), faults: of('f'), processes };
 }
 
 /** Leaves out one thing at a time while the schedule still fails, whatever it fails with. */
-export async function shrink(plan: Plan, run: (plan: Plan) => Promise<Run>): Promise<{ readonly kept: Kept; readonly failure: string | undefined }> {
+export async function shrink(
+  plan: Plan,
+  run: (plan: Plan) => Promise<Run>,
+): Promise<{ readonly kept: Kept; readonly failure: string | undefined }> {
   let kept = everything(plan);
   let { failure } = await run(plan);
-  for (let smaller = failure !== undefined; smaller; ) {
+  for (let smaller = failure !== undefined; smaller;) {
     smaller = false;
     for (const fewer of without(kept)) {
       const again = await run(reduced(plan, fewer));
@@ -58,6 +66,7 @@ export async function shrink(plan: Plan, run: (plan: Plan) => Promise<Run>): Pro
 
 function* without(kept: Kept): Iterable<Kept> {
   for (const fault of kept.faults) yield { ...kept, faults: kept.faults.filter((index) => index !== fault) };
-  if (kept.tasks.length > 1) for (const task of kept.tasks) yield { ...kept, tasks: kept.tasks.filter((index) => index !== task) };
+  if (kept.tasks.length > 1)
+    for (const task of kept.tasks) yield { ...kept, tasks: kept.tasks.filter((index) => index !== task) };
   if (kept.processes > 1) yield { ...kept, processes: kept.processes - 1 };
 }

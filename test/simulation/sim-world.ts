@@ -1,6 +1,13 @@
 import { createLeaseBroker, createTaskClient, isTerminal } from '@leasehold/core';
 import type { BrokerDriver, LeaseBroker, LedgerDriver, TaskClient, TaskRecord } from '@leasehold/core';
-import { memoryBroker, memoryLedger, memoryQueue, memoryTable, type MemoryQueue, type MemoryTable } from '@leasehold/core/memory';
+import {
+  memoryBroker,
+  memoryLedger,
+  memoryQueue,
+  memoryTable,
+  type MemoryQueue,
+  type MemoryTable,
+} from '@leasehold/core/memory';
 import { InjectedError } from '@leasehold/core/testing';
 import { createWorker, type TaskContext, type Worker } from '@leasehold/worker';
 import { Process, running } from '../../packages/worker/src/testing/process.ts';
@@ -66,17 +73,42 @@ export class SimWorld {
     const process = new Process(name, this.clock);
     process.clock.stepWall(this.plan.skewMs[slot] ?? 0);
     const contexts = new Set<TaskContext>();
-    const broker = createLeaseBroker({ driver: this.#brokerOf(process, slot), ledger: this.#ledgerOf(process, slot), clock: process.clock });
+    const broker = createLeaseBroker({
+      driver: this.#brokerOf(process, slot),
+      ledger: this.#ledgerOf(process, slot),
+      clock: process.clock,
+    });
     const bench: Bench = {
       clock: process.clock,
-      make: (call) => this.#over(process, slot, 'receiver', `make ${call.scope} token ${call.fence}`, call.signal, () => this.receiver.make('guarded', call, this.#arrival)),
-      find: (call) => this.#over(process, slot, 'receiver', `find ${call.scope} token ${call.fence}`, call.signal, () => this.receiver.find('guarded', call, this.#arrival)),
+      make: (call) =>
+        this.#over(process, slot, 'receiver', `make ${call.scope} token ${call.fence}`, call.signal, () =>
+          this.receiver.make('guarded', call, this.#arrival),
+        ),
+      find: (call) =>
+        this.#over(process, slot, 'receiver', `find ${call.scope} token ${call.fence}`, call.signal, () =>
+          this.receiver.find('guarded', call, this.#arrival),
+        ),
+      exists: (key) => this.receiver.made.some((made) => made.key === key),
       record: (taskId) => this.record(taskId),
       require: (holds, what) => this.rules.require(holds, `${what} (${name})`),
+      die: () => {
+        process.kill();
+        this.clock.timer(500, () => void (this.inSlot(slot) ?? this.start(slot)));
+        return new Promise<never>(() => undefined);
+      },
       began: (ctx) => void contexts.add(ctx),
     };
     const worker = running.run(process, () =>
-      createWorker({ broker, tasks: jobs(bench, [...new Set(this.plan.tasks.map(({ kind }) => kind))]), concurrency: 2, drain: '5s', abortGrace: '1s', signals: false, service: name, logger: { warn: () => undefined } }),
+      createWorker({
+        broker,
+        tasks: jobs(bench, [...new Set(this.plan.tasks.map(({ kind }) => kind))]),
+        concurrency: 2,
+        drain: '5s',
+        abortGrace: '1s',
+        signals: false,
+        service: name,
+        logger: { warn: () => undefined },
+      }),
     );
     const host: Host = { name, slot, process, worker, contexts, stopped: false };
     this.trace.note(this.clock.monotonic(), `${name} starts`);
@@ -93,7 +125,9 @@ export class SimWorld {
     const host = this.#hostOf.get(running.getStore() as Process);
     if (!host) throw new Error('fetch outside of a process');
     const signal = init?.signal ?? new AbortController().signal;
-    return this.#over(host.process, host.slot, 'receiver', 'look', signal, () => running.run(this.#arrival, () => this.receiver.fetch(_url, init)));
+    return this.#over(host.process, host.slot, 'receiver', 'look', signal, () =>
+      running.run(this.#arrival, () => this.receiver.fetch(_url, init)),
+    );
   };
 
   /** Whoever lives in a slot. */
@@ -119,18 +153,24 @@ export class SimWorld {
       put: async (next, lease, expect, signal) => {
         this.rules.sending(process.name, next, expect);
         const what = `put ${next.taskId} v${next.version} ${next.state}`;
-        const outcome = await this.#through(process, slot, 'ledger', 'put', what, signal, (inner) => store.put(next, lease, expect, inner));
+        const outcome = await this.#through(process, slot, 'ledger', 'put', what, signal, (inner) =>
+          store.put(next, lease, expect, inner),
+        );
         this.rules.answered(process.name, next, expect, outcome);
         return outcome;
       },
-      get: (taskId, signal) => this.#through(process, slot, 'ledger', 'get', `get ${taskId}`, signal, (inner) => store.get(taskId, inner)),
+      get: (taskId, signal) =>
+        this.#through(process, slot, 'ledger', 'get', `get ${taskId}`, signal, (inner) => store.get(taskId, inner)),
     };
   }
 
   #brokerOf(process: Process, slot: number): BrokerDriver {
     const plain = this.#broker();
-    const over = <Answer>(method: string, signal: AbortSignal, call: (signal: AbortSignal) => Promise<Answer>): Promise<Answer> =>
-      this.#through(process, slot, 'broker', method, method, signal, call);
+    const over = <Answer>(
+      method: string,
+      signal: AbortSignal,
+      call: (signal: AbortSignal) => Promise<Answer>,
+    ): Promise<Answer> => this.#through(process, slot, 'broker', method, method, signal, call);
     const judged = async <Answer>(work: Promise<Answer>): Promise<Answer> => {
       const answer = await work;
       this.nothingLost();
@@ -149,18 +189,39 @@ export class SimWorld {
   }
 
   /** A call of a process that its own code bounds in time. */
-  #through<Answer>(process: Process, slot: number, link: Link, method: string, what: string, signal: AbortSignal, call: (signal: AbortSignal) => Promise<Answer>): Promise<Answer> {
+  #through<Answer>(
+    process: Process,
+    slot: number,
+    link: Link,
+    method: string,
+    what: string,
+    signal: AbortSignal,
+    call: (signal: AbortSignal) => Promise<Answer>,
+  ): Promise<Answer> {
     this.trace.note(this.clock.monotonic(), `${process.name} ${link}: ${what}`);
-    return process.outside(what, () => this.wire.carry({ slot, link, method }, call, signal), () => this.wire.strike(slot, link));
+    return process.outside(
+      what,
+      () => this.wire.carry({ slot, link, method }, call, signal),
+      () => this.wire.strike(slot, link),
+    );
   }
 
   /** A call of a handler to the receiver: it ends when its signal aborts, and what is on its way goes on. */
-  #over<Answer>(process: Process, slot: number, link: Link, what: string, signal: AbortSignal, call: () => Promise<Answer>): Promise<Answer> {
+  #over<Answer>(
+    process: Process,
+    slot: number,
+    link: Link,
+    what: string,
+    signal: AbortSignal,
+    call: () => Promise<Answer>,
+  ): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const stop = (): void => reject(signal.reason as Error);
       if (signal.aborted) return stop();
       signal.addEventListener('abort', stop, { once: true });
-      this.#through(process, slot, link, what, what, signal, call).then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+      this.#through(process, slot, link, what, what, signal, call)
+        .then(resolve, reject)
+        .finally(() => signal.removeEventListener('abort', stop));
     });
   }
 
@@ -177,7 +238,13 @@ export class SimWorld {
       const record = this.record(taskId);
       // What is settled has its follow-ups still to send.
       const due = record?.state === 'settled' && record.next ? undefined : record;
-      if (there.has(taskId) || dead.has(taskId) || due?.parked || (due && isTerminal(due.state) && due.state !== 'dead_lettered')) continue;
+      if (
+        there.has(taskId) ||
+        dead.has(taskId) ||
+        due?.parked ||
+        (due && isTerminal(due.state) && due.state !== 'dead_lettered')
+      )
+        continue;
       this.rules.require(false, `I5: ${taskId} is ${record?.state ?? 'not recorded'}, and its message is gone`);
     }
   }
@@ -192,13 +259,28 @@ export class SimWorld {
         const record = this.record(taskId);
         if (record?.state !== 'running') continue;
         const mine = record.leaseOwner === host.worker.owner;
-        this.rules.require(mine, `${host.name} counts on ${taskId} for ${Math.round(remainingMs)} ms more, and another owner has it`);
-        if (mine) this.rules.require((record.leaseExpiresAt ?? 0) + 2 >= now + remainingMs, `${host.name} counts on ${taskId} for longer than the ledger says`);
+        this.rules.require(
+          mine,
+          `${host.name} counts on ${taskId} for ${Math.round(remainingMs)} ms more, and another owner has it`,
+        );
+        if (mine)
+          this.rules.require(
+            (record.leaseExpiresAt ?? 0) + 2 >= now + remainingMs,
+            `${host.name} counts on ${taskId} for longer than the ledger says`,
+          );
       }
     }
   }
 
-  #taskOf({ messageId, attributes, body }: { messageId: string; attributes: Readonly<Record<string, string>>; body: Uint8Array }): string {
+  #taskOf({
+    messageId,
+    attributes,
+    body,
+  }: {
+    messageId: string;
+    attributes: Readonly<Record<string, string>>;
+    body: Uint8Array;
+  }): string {
     let id = this.#ids.get(messageId);
     if (id === undefined) {
       id = attributes['leaseholdtaskid'] ?? (JSON.parse(new TextDecoder().decode(body)) as { id: string }).id;

@@ -10,7 +10,8 @@ export class Trace {
 
   note(at: number, text: string): void {
     const line = `${at.toFixed(1).padStart(9)}  ${text}`;
-    for (let index = 0; index < line.length; index++) this.hash = Math.imul(this.hash ^ line.charCodeAt(index), 0x01000193);
+    for (let index = 0; index < line.length; index++)
+      this.hash = Math.imul(this.hash ^ line.charCodeAt(index), 0x01000193);
     if (this.#keeps) this.lines.push(line);
   }
 }

@@ -29,7 +29,9 @@ export class Wire {
   /** What befalls the process at the call that it makes now. */
   strike(slot: number, link: Link): Strike | undefined {
     const nth = this.#count(`strike ${slot} ${link}`);
-    const found = this.#plan.faults.find((fault) => fault.what === 'strike' && fault.slot === slot && fault.link === link && fault.nth === nth);
+    const found = this.#plan.faults.find(
+      (fault) => fault.what === 'strike' && fault.slot === slot && fault.link === link && fault.nth === nth,
+    );
     if (found?.what !== 'strike' || !this.faulty) return undefined;
     this.#note(`${found.fate} at this call${found.fate.startsWith('paused') ? `, for ${found.forMs} ms` : ''}`);
     return { fate: found.fate, forMs: found.forMs };
@@ -52,7 +54,8 @@ export class Wire {
     const fault = this.#faultAt(slot, link, method);
     const before = 0.2 + this.#random.next() * this.#random.pick([2, 25]);
     const after = 0.2 + this.#random.next() * this.#random.pick([2, 25]);
-    if (fault) this.#note(`${fault.fate}${fault.fate === 'late' || fault.fate === 'slow answer' ? ` by ${fault.ms} ms` : ''}`);
+    if (fault)
+      this.#note(`${fault.fate}${fault.fate === 'late' || fault.fate === 'slow answer' ? ` by ${fault.ms} ms` : ''}`);
     if (this.#during('throttle', slot, link)) {
       await this.#sleep(before);
       throw new InjectedError('throttled', `throttled: ${method}`);
@@ -81,18 +84,28 @@ export class Wire {
     if (!this.faulty) return undefined;
     return this.#plan.faults.find(
       (fault): fault is CallFault =>
-        fault.what === 'call' && fault.slot === slot && fault.link === link && (fault.method === undefined ? fault.nth === any : fault.method === method && fault.nth === own),
+        fault.what === 'call' &&
+        fault.slot === slot &&
+        fault.link === link &&
+        (fault.method === undefined ? fault.nth === any : fault.method === method && fault.nth === own),
     );
   }
 
   #cut(slot: number, link: Link, way: 'requests' | 'answers'): boolean {
     return this.#plan.faults.some(
-      (fault) => fault.what === 'partition' && fault.slot === slot && fault.link === link && (fault.way === 'both' || fault.way === way) && this.#within(fault),
+      (fault) =>
+        fault.what === 'partition' &&
+        fault.slot === slot &&
+        fault.link === link &&
+        (fault.way === 'both' || fault.way === way) &&
+        this.#within(fault),
     );
   }
 
   #during(what: 'throttle', slot: number, link: Link): boolean {
-    return this.#plan.faults.some((fault) => fault.what === what && fault.slot === slot && fault.link === link && this.#within(fault));
+    return this.#plan.faults.some(
+      (fault) => fault.what === what && fault.slot === slot && fault.link === link && this.#within(fault),
+    );
   }
 
   #within(fault: { readonly at: number; readonly forMs: number }): boolean {
