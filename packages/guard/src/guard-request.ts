@@ -11,8 +11,11 @@ import { problemResponse, problemStatus, type Problem } from './problem.ts';
 import { settleResponse } from './settle.ts';
 import { captureResponse, replayResponse, saysWhatHappened, type Captured } from './stored-response.ts';
 
-/** The guarded handler, as an adapter starts it. */
-export type GuardedRun = (context: GuardContext) => Promise<Response>;
+/**
+ * The guarded handler, as an adapter starts it. Without `held` nothing of its answer will be stored: an adapter that cannot have it as a
+ * Response lets the handler answer by itself, and returns any.
+ */
+export type GuardedRun = (context: GuardContext, held: boolean) => Promise<Response>;
 
 /**
  * Guards one request, whatever server it came through: the part that every adapter shares. Answers instead of `run`, or runs it once
@@ -26,7 +29,7 @@ export async function guardRequest<Native>(
   run: GuardedRun,
 ): Promise<Response> {
   const found = await identify(gate, request);
-  if (found === undefined) return run(trackContext(undefined, undefined).context);
+  if (found === undefined) return run(trackContext(undefined, undefined).context, false);
   if ('problem' in found) return refuse(gate, undefined, found, run);
   const outcome = await admit(gate, found, request.native);
   return 'hold' in outcome ? runHeld(gate, found, outcome, run) : refuse(gate, found.claim, outcome, run);
@@ -47,7 +50,7 @@ async function refuse<Native>(
     ...(problem?.field === undefined ? {} : { field: problem.field }),
     ...(problem?.highest === undefined ? {} : { highest: problem.highest }),
   });
-  return run(trackContext(claim, undefined).context);
+  return run(trackContext(claim, undefined).context, false);
 }
 
 /** The answer to a request that is not run, announced. */
@@ -85,7 +88,7 @@ async function runHeld<Native>(
   try {
     let captured: Captured;
     try {
-      captured = await captureResponse(await run(context), maxStoredBytes);
+      captured = await captureResponse(await run(context, true), maxStoredBytes);
     } catch (error) {
       kept.stop();
       const free = marked() || isNothingHappened(error);

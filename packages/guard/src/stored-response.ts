@@ -8,7 +8,8 @@ export const REPLAY_HEADER = 'Idempotent-Replayed';
 /** Stands in a stored response for a body that was too large to keep. */
 const OMITTED_HEADER = 'leasehold-body-omitted';
 
-const NULL_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
+/** Statuses whose answers have no body. */
+export const NULL_BODY: ReadonlySet<number> = new Set([204, 205, 304]);
 
 // Never stored: what belongs to one connection or one answer (RFC 9110, 7.6.1), cookies (they are the first caller's session, and a
 // replay may go to another process), and our own marks, which a handler must not be able to forge.

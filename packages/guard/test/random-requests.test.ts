@@ -41,7 +41,7 @@ test('I4: whatever is sent, crashes, freezes or is cut off, no key runs twice un
       for (const [what, count] of world.tally) tally.set(what, (tally.get(what) ?? 0) + count);
       expect(world.violations).toEqual([]);
     }),
-    { numRuns: 400 },
+    { numRuns: 250 },
   );
   // The sequences do reach the states they are about.
   const answers = ['replayed', 'stale-token', 'key-reused', 'in-progress', 'nothing-happened', 'store-unavailable'];
