@@ -156,7 +156,8 @@ export class SimWorld {
         const outcome = await this.#through(process, slot, 'ledger', 'put', what, signal, (inner) =>
           store.put(next, lease, expect, inner),
         );
-        this.rules.answered(process.name, next, expect, outcome);
+        // An answer that comes after the call was given up is dropped by core: nobody was told.
+        if (!signal.aborted) this.rules.answered(process.name, next, expect, outcome);
         return outcome;
       },
       get: (taskId, signal) =>
