@@ -9,14 +9,14 @@ export interface Travel {
 }
 
 /** At once, both ways. */
-export const PROMPT: Travel = { upMs: 0, downMs: 0 };
+const PROMPT: Travel = { upMs: 0, downMs: 0 };
 /** Applied at once, and the answer lost. */
 export const ANSWER_LOST: Travel = { upMs: 0, downMs: 'never' };
 /** Lost on the way. */
 export const LOST: Travel = { upMs: 'never', downMs: 'never' };
 
 /** A conditional write that reached the store. */
-export interface Landing {
+interface Landing {
   readonly opId: string;
   readonly before: TaskRecord | undefined;
   /** The record it made; absent when it was refused. */
@@ -26,7 +26,7 @@ export interface Landing {
 }
 
 /** A write as its sender sent it. */
-export interface Sent {
+interface Sent {
   readonly next: TaskRecord;
   readonly lease: LeaseStamp | undefined;
   readonly expect: PutExpectation;

@@ -17,7 +17,7 @@ export interface CommitContext {
 export type ReadBackContext = CommitContext;
 
 /** How to find out whether the effect exists. */
-export type ReadBack<Found> =
+type ReadBack<Found> =
   /** Answers what exists, or nothing. Throws when it cannot tell. */
   | ((context: ReadBackContext) => Promise<Found | undefined | null> | Found | undefined | null)
   /** Asks the look endpoint of a guarded receiver. */
