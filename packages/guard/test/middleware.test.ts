@@ -1,72 +1,11 @@
-import type { GuardStore, VirtualClock } from '@leasehold/core';
-import { virtualClock } from '@leasehold/core';
-import { memoryGuard, type MemoryGuard } from '@leasehold/core/memory';
 import { NothingHappened } from '@leasehold/guard';
-import { request as httpRequest } from 'node:http';
 import { Readable } from 'node:stream';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { FRAMEWORKS, type Handle, type Incoming, type Options, type Reply } from './frameworks.ts';
-import { eventsOfTest, HOLD, latch, type Call } from './receiver.ts';
+import { FRAMEWORKS, type Handle, type Reply } from './frameworks.ts';
+import { problem, send, serveGuarded, TICKET, until } from './middleware-client.ts';
+import { eventsOfTest, HOLD, latch } from './receiver.ts';
 
-interface Served {
-  readonly url: string;
-  readonly clock: VirtualClock;
-  readonly store: MemoryGuard;
-  readonly runs: Incoming[];
-}
-
-interface Seen {
-  readonly status: number;
-  readonly body: string;
-  readonly headers: Headers;
-  readonly json: Record<string, unknown>;
-}
-
-const TICKET = { title: 'printer on fire' };
-
-/** Sends a request of task `task-1` with token 1 and key `k`, unless said otherwise. */
-async function send(
-  url: string,
-  more: Call & { readonly json?: unknown; readonly signal?: AbortSignal } = {},
-): Promise<Seen> {
-  const { token = 1, key = 'k', scope = 'task-1', method = 'POST', path = '/tickets', json = TICKET } = more;
-  const headers = new Headers({ 'content-type': 'application/json' });
-  if (!('scope' in more) || more.scope !== undefined) headers.set('X-Execution-Scope', scope);
-  if (!('token' in more) || more.token !== undefined) headers.set('X-Execution-Fence', String(token));
-  if (!('key' in more) || more.key !== undefined) headers.set('Idempotency-Key', key);
-  const answer = await fetch(`${url}${path}`, {
-    method,
-    headers,
-    redirect: 'manual',
-    ...(method === 'GET' ? {} : { body: more.body ?? JSON.stringify(json) }),
-    ...(more.signal ? { signal: more.signal } : {}),
-  });
-  const body = Buffer.from(await answer.arrayBuffer()).toString('latin1');
-  const isJson = (answer.headers.get('content-type') ?? '').includes('json');
-  return {
-    status: answer.status,
-    body,
-    headers: answer.headers,
-    json: isJson ? (JSON.parse(body) as Seen['json']) : {},
-  };
-}
-
-const problem = ({ json }: Seen): string => String(json['type']).replace('urn:leasehold:problem:', '');
-
-describe.each(FRAMEWORKS)('$name', ({ serve }) => {
-  async function guarded(
-    handle: Handle = () => ({ body: { id: 'T1' } }),
-    options: Partial<Options> = {},
-    wrap: (store: MemoryGuard) => GuardStore = (store) => store,
-  ): Promise<Served> {
-    const clock = virtualClock();
-    const store = memoryGuard({ clock });
-    const runs: Incoming[] = [];
-    const full: Options = { mode: 'enforce', require: 'fence+key', retention: '30d', clock, ...options };
-    const url = await serve(wrap(store), full, (incoming) => (runs.push(incoming), handle(incoming)));
-    return { url, clock, store, runs };
-  }
-
+describe.each(FRAMEWORKS)('$name', (framework) => {
   test.for<[string, () => Reply]>([
     ['JSON', () => ({ body: { id: 'T1', title: 'drücker' } })],
     ['text', () => ({ status: 200, body: 'gemacht: ✓', headers: { etag: '"1"', location: '/tickets/1' } })],
@@ -83,7 +22,7 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
     ['a redirection', () => ({ status: 303, headers: { location: '/tickets/1' }, body: 'see there' })],
     ['a refusal', () => ({ status: 409, body: { reason: 'sold out' } })],
   ])('a reply of %s is replayed byte for byte, with its status and its headers, and runs once', async ([, reply]) => {
-    const { url, runs } = await guarded(reply);
+    const { url, runs } = await serveGuarded(framework, reply);
     const first = await send(url);
     const replay = await send(url, { token: 2 });
     expect(runs).toHaveLength(1);
@@ -94,13 +33,13 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   });
 
   test('the handler is given its body parsed as ever, and its context beside the request', async () => {
-    const { url, runs } = await guarded();
+    const { url, runs } = await serveGuarded(framework);
     await send(url, { token: 7 });
     expect(runs).toMatchObject([{ body: TICKET, context: { scope: 'task-1', token: 7, key: 'k', held: true } }]);
   });
 
   test('a body that comes in pieces, without its length, is hashed whole and still parsed', async () => {
-    const { url, runs } = await guarded();
+    const { url, runs } = await serveGuarded(framework);
     const text = JSON.stringify({ title: 'x'.repeat(60_000) });
     const pieces = async (body: string): Promise<number> => {
       const chunks = Readable.toWeb(Readable.from(body.match(/.{1,7000}/gs) ?? [], { objectMode: false }));
@@ -113,7 +52,7 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   });
 
   test('what must not run does not: stale tokens, reused keys, malformed fields, bodies that are too long', async () => {
-    const { url, runs } = await guarded(undefined, { maxBodyBytes: 100 });
+    const { url, runs } = await serveGuarded(framework, undefined, { maxBodyBytes: 100 });
     await send(url, { token: 5 });
     const stale = await send(url, { token: 4, key: 'other' });
     expect([stale.status, problem(stale), stale.json['highest']]).toEqual([409, 'stale-token', 5]);
@@ -138,7 +77,7 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
 
   test('of many requests with one key at once one runs', async () => {
     const gate = latch<Reply>();
-    const { url, runs } = await guarded(() => gate.promise);
+    const { url, runs } = await serveGuarded(framework, () => gate.promise);
     const all = Array.from({ length: 10 }, () => send(url));
     const refused = await Promise.race(all);
     expect([refused.status, problem(refused), refused.headers.get('retry-after')]).toEqual([409, 'in-progress', '2']);
@@ -156,9 +95,13 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
     ['throws', () => Promise.reject(new Error('broken')), 500],
   ])('a handler that %s answers so, its reply is not stored, and its key is in doubt', async ([, handle, status]) => {
     let broken = true;
-    const { url, clock, runs } = await guarded((incoming) => (broken ? handle(incoming) : { body: 'second' }), {
-      resolve: () => (broken ? 'unknown' : 'absent'),
-    });
+    const { url, clock, runs } = await serveGuarded(
+      framework,
+      (incoming) => (broken ? handle(incoming) : { body: 'second' }),
+      {
+        resolve: () => (broken ? 'unknown' : 'absent'),
+      },
+    );
     expect((await send(url)).status).toBe(status);
     await clock.advance(HOLD);
     expect(problem(await send(url))).toBe('in-doubt');
@@ -169,7 +112,7 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
 
   test('a handler that throws NothingHappened frees its key and answers as a guarded one does', async () => {
     let first = true;
-    const { url, store } = await guarded(() => {
+    const { url, store } = await serveGuarded(framework, () => {
       if (!first) return { body: 'second' };
       first = false;
       throw new NothingHappened();
@@ -181,7 +124,7 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   });
 
   test('a handler that says nothing happened and then fails frees its key, and its own reply is sent', async () => {
-    const { url, store } = await guarded(({ context }) => {
+    const { url, store } = await serveGuarded(framework, ({ context }) => {
       context.nothingHappened();
       return { status: 503, body: 'try later' };
     });
@@ -192,7 +135,8 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   test('a reply is told only once it is stored', async () => {
     const gate = latch();
     let finishing = false;
-    const { url } = await guarded(
+    const { url } = await serveGuarded(
+      framework,
       () => ({ body: 'done' }),
       {},
       (store) => ({
@@ -214,7 +158,8 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   });
 
   test('a reply that could not be stored is not told: nothing of it, neither body nor headers, reaches the caller', async () => {
-    const { url, clock } = await guarded(
+    const { url, clock } = await serveGuarded(
+      framework,
       () => ({ body: 'secret', headers: { etag: '"1"', 'content-type': 'text/x', 'set-cookie': 'a=1' } }),
       {},
       (store) => ({ ...store, finish: () => Promise.reject(new Error('down')) }),
@@ -233,7 +178,7 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   });
 
   test('only what the handler says is stored: not the headers of the application around it, nor cookies', async () => {
-    const { url, store } = await guarded(() => ({
+    const { url, store } = await serveGuarded(framework, () => ({
       body: 'done',
       headers: { 'set-cookie': 'session=1', 'x-ticket': '1' },
     }));
@@ -245,81 +190,8 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
     expect(Object.keys(store.state.keys[0]?.response?.headers ?? {})).not.toContain('x-request-id');
   });
 
-  test.for<[string, boolean, (gone: Promise<void>) => Reply]>([
-    ['at once, afterwards', false, () => ({ body: 'done' })],
-    ['as a stream, afterwards', false, () => ({ body: Readable.from([Buffer.from('do'), Buffer.from('ne')]) })],
-    ['as a stream that had begun', true, (gone) => ({ body: Readable.from(doNe(gone), { objectMode: false }) })],
-  ])('a caller that hangs up neither stops the handler nor loses its reply, sent %s', async ([, early, reply]) => {
-    const gone = latch();
-    const { url, runs, store } = await guarded(async () => {
-      if (!early) await gone.promise;
-      return reply(gone.promise);
-    });
-    await hangUpAfter(url, () => runs.length > 0);
-    gone.open();
-    await until(() => store.state.keys[0]?.state === 'finished');
-    expect(await send(url)).toMatchObject({ status: 201, body: 'done' });
-    expect(runs).toHaveLength(1);
-  });
-
-  test('a handler that gave up because its caller hung up holds its key for a bounded time, then it is in doubt', async () => {
-    const { url, clock, runs, store } = await guarded(() => new Promise<Reply>(() => undefined), { afterHangUp: '1m' });
-    await hangUpAfter(url, () => runs.length > 0);
-    await until(() => clock.pending > 1);
-    await clock.advance(59_999);
-    expect(problem(await send(url))).toBe('in-progress');
-    await clock.advance(1);
-    await clock.advance(HOLD);
-    expect(store.state.keys).toMatchObject([{ state: 'in-doubt' }]);
-    expect(problem(await send(url))).toBe('in-doubt');
-    expect(clock.pending).toBe(0);
-  });
-
-  test('a long stream reaches its first caller whole, as it is written, and is not run again', async () => {
-    const gate = latch();
-    const piece = Buffer.alloc(30_000, 'x');
-    async function* pieces(): AsyncGenerator<Buffer> {
-      for (let at = 0; at < 5; at++) yield piece;
-      await gate.promise;
-      for (let at = 0; at < 60; at++) yield piece;
-    }
-    const { url, runs, store } = await guarded(() => ({ body: Readable.from(pieces(), { objectMode: false }) }));
-    const headers = {
-      'idempotency-key': 'k',
-      'x-execution-fence': '1',
-      'x-execution-scope': 'task-1',
-      'content-type': 'application/json',
-    };
-    const first = await fetch(`${url}/tickets`, { method: 'POST', headers, body: JSON.stringify(TICKET) });
-    // Stored once it is known to be too long, and then sent on, long before it has ended.
-    expect(store.state.keys).toMatchObject([{ state: 'finished' }]);
-    const reader = (first.body as ReadableStream<Uint8Array>).getReader();
-    let length = (await reader.read()).value?.byteLength ?? 0;
-    gate.open();
-    for (let next = await reader.read(); !next.done; next = await reader.read()) length += next.value.byteLength;
-    expect([first.status, length]).toEqual([201, 65 * 30_000]);
-    const again = await send(url);
-    expect([again.status, problem(again)]).toEqual([410, 'response-not-kept']);
-    expect(runs).toHaveLength(1);
-  });
-
-  test('a stream that breaks off is no answer: its key is in doubt', async () => {
-    async function* broken(): AsyncGenerator<Buffer> {
-      yield Buffer.from('half');
-      throw new Error('disk');
-    }
-    const { url, clock, store } = await guarded(() => ({
-      body: Readable.from(broken(), { objectMode: false }).on('error', () => undefined),
-    }));
-    const ticking = setInterval(() => void clock.advance(1_000), 5);
-    onTestFinished(() => clearInterval(ticking));
-    const seen = await send(url, { signal: AbortSignal.timeout(500) }).catch(() => undefined);
-    expect(seen?.status ?? 500).toBe(500);
-    await until(() => store.state.keys[0]?.state === 'in-doubt');
-  });
-
   test('the look endpoint is there, and says in JSON what is known', async () => {
-    const { url } = await guarded();
+    const { url } = await serveGuarded(framework);
     const look = (ask: unknown, contentType = 'application/json'): Promise<globalThis.Response> =>
       fetch(`${url}/.well-known/leasehold/look`, {
         method: 'POST',
@@ -340,7 +212,9 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   });
 
   test('callers that authentication tells apart share no keys', async () => {
-    const { url, runs } = await guarded(undefined, { identity: ({ headers }) => headers.authorization ?? 'nobody' });
+    const { url, runs } = await serveGuarded(framework, undefined, {
+      identity: ({ headers }) => headers.authorization ?? 'nobody',
+    });
     const as = (user: string): Promise<globalThis.Response> =>
       fetch(`${url}/tickets`, {
         method: 'POST',
@@ -355,7 +229,7 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   });
 
   test('a hook that throws is the application’s error, and nothing runs', async () => {
-    const { url, runs } = await guarded(undefined, { identity: () => '' });
+    const { url, runs } = await serveGuarded(framework, undefined, { identity: () => '' });
     expect((await send(url)).status).toBe(500);
     expect(runs).toEqual([]);
   });
@@ -363,7 +237,7 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   test('observing, every request runs and its own reply is sent; the events say what enforcing would have answered', async () => {
     const events = eventsOfTest();
     let count = 0;
-    const { url } = await guarded(() => ({ body: `run ${++count}` }), { mode: 'observe' });
+    const { url } = await serveGuarded(framework, () => ({ body: `run ${++count}` }), { mode: 'observe' });
     expect([await send(url), await send(url), await send(url, { key: undefined })].map(({ body }) => body)).toEqual([
       'run 1',
       'run 2',
@@ -376,9 +250,13 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
   });
 
   test('where nothing is required a request without a key is not touched', async () => {
-    const { url, store } = await guarded(() => ({ status: 200, body: Readable.from([Buffer.from('as ever')]) }), {
-      require: 'none',
-    });
+    const { url, store } = await serveGuarded(
+      framework,
+      () => ({ status: 200, body: Readable.from([Buffer.from('as ever')]) }),
+      {
+        require: 'none',
+      },
+    );
     expect(await send(url, { key: undefined, token: undefined, scope: undefined })).toMatchObject({
       status: 200,
       body: 'as ever',
@@ -386,32 +264,3 @@ describe.each(FRAMEWORKS)('$name', ({ serve }) => {
     expect(store.state.keys).toEqual([]);
   });
 });
-
-/** `done`, in two pieces, the second after something else. */
-async function* doNe(between: Promise<void>): AsyncGenerator<Buffer> {
-  yield Buffer.from('do');
-  await between;
-  yield Buffer.from('ne');
-}
-
-/** Sends a request and destroys its connection once `when` holds. */
-async function hangUpAfter(url: string, when: () => boolean): Promise<void> {
-  const headers = {
-    'content-type': 'application/json',
-    'idempotency-key': 'k',
-    'x-execution-fence': '1',
-    'x-execution-scope': 'task-1',
-  };
-  const sent = httpRequest(`${url}/tickets`, { method: 'POST', headers });
-  sent.on('error', () => undefined);
-  sent.end(JSON.stringify(TICKET));
-  await until(when);
-  const gone = new Promise((resolve) => sent.once('close', resolve));
-  sent.destroy();
-  await gone;
-}
-
-/** Lets the sockets work until `holds`. */
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2));
-}
