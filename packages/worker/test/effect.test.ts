@@ -265,3 +265,27 @@ test('effects of different names may be made at once', async () => {
   ]);
   await world.end();
 });
+
+test('within the margin before the end of its lease nothing irreversible starts, even before a beat was missed', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const seen: string[] = [];
+  a.work([
+    task(world, a, async (ctx) => {
+      // The loop was blocked: no beat was sent, none is unanswered, and 1.5 s of nine are left.
+      a.process.pause(7_500);
+      await a.process.outside('tool', async () => undefined);
+      seen.push(ctx.ownership);
+      await make(world, a, ctx, 'create', 'guarded look');
+    }),
+  ]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(seen).toEqual(['unknown']);
+  expect(world.named('heartbeat_ok', 'effect_intended').map(({ name }) => name)).toEqual([
+    'heartbeat_ok',
+    'effect_intended',
+  ]);
+  expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 1 });
+  await world.end();
+});

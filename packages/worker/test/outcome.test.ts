@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { sleep, type ContentStore } from '@leasehold/core';
 import { defineTask, PermanentError, type TaskContext } from '@leasehold/worker';
+import { dropAnswer, failBefore } from '@leasehold/core/testing';
 import { World } from './harness.ts';
 import { make } from './making.ts';
 
@@ -244,5 +245,18 @@ test('a question waits for a person and is answered to the next attempt', async 
   await world.until(() => world.quiet);
   expect(answers).toEqual(['up to 200']);
   expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 2, failures: 0 });
+  await world.end();
+});
+
+test('a settle without an answer is repeated at once, and not left to a redelivery', async () => {
+  const world = new World();
+  const a = world.host('a');
+  a.ledgerFaults.on('put', failBefore('throttled'), { nth: 2 });
+  a.ledgerFaults.on('put', dropAnswer(), { nth: 3 });
+  const run = a.work([defineTask({ type: 'task', run: () => 'done' })]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet, 5_000);
+  expect(run.worker.stats).toMatchObject({ claimed: 1, replayed: 0, outcomes: { settled: 1 } });
+  expect(world.record(id)?.version).toBe(2);
   await world.end();
 });
