@@ -308,3 +308,28 @@ test('a refusal for good that a later attempt reads back is not asked for again'
   });
   await world.end();
 });
+
+test('closing seals off the call of its own attempt that is still on its way', async () => {
+  const world = new World();
+  const a = world.host('a');
+  world.receiver.latencyMs = 30_000;
+  a.work([
+    task(world, a, (ctx) =>
+      make(world, a, ctx, 'create', 'guarded look', {
+        async commit(call) {
+          // The client gives up; the network does not.
+          world.receiver.make('guarded', call, a.process).catch(() => undefined);
+          throw new PermanentError('gave up');
+        },
+      }),
+    ),
+  ]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet, 20_000);
+  expect(world.record(id)).toMatchObject({ state: 'dead_lettered', attempt: 1, fencingToken: 2 });
+  await world.clock.advance(60_000);
+  expect(world.record(id)?.effects).toMatchObject({ create: { status: 'absent' } });
+  expect(world.receiver.refusals).toEqual(['stale, 1 < 2']);
+  expect(world.receiver.made).toEqual([]);
+  await world.end();
+});
