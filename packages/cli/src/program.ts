@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { isLeaseholdError } from '@leasehold/core';
-import { cancelCommand } from './cancel-command.ts';
-import { contractCommand } from './contract/contract-command.ts';
-import { demoCommand } from './demo-command.ts';
+import type { cancelCommand } from './cancel-command.ts';
+import type { contractCommand } from './contract/contract-command.ts';
 import { CliFailure, EXIT } from './failure.ts';
-import { inspectCommand } from './inspect-command.ts';
-import { limitOption, listCommand, stageOption, stateOption } from './list-command.ts';
-import { answerCommand } from './operator/answer-command.ts';
-import { redriveCommand, sweepCommand } from './operator/sweep-command.ts';
-import { watchCommand } from './operator/watch-command.ts';
-import { rehearseCommand, type RehearseOptions } from './rehearse/rehearse-command.ts';
+import type { inspectCommand } from './inspect-command.ts';
+import type { listCommand } from './list-command.ts';
+import { limitOption, stageOption, stateOption } from './list-options.ts';
+import type { answerCommand } from './operator/answer-command.ts';
+import type { redriveCommand, sweepCommand } from './operator/sweep-command.ts';
+import type { watchCommand } from './operator/watch-command.ts';
+import type { RehearseOptions } from './rehearse/rehearse-command.ts';
 import { plain } from './wording.ts';
 
 const EXIT_CODES = `
@@ -52,7 +52,9 @@ function commands(exit: (code: number) => void): Command {
     .description('Runs 60 tool calls of agents over three worker processes, with faults on purpose.')
     .addOption(json('print one line of JSON at the end, and nothing else'))
     .option('--keep [dir]', 'leave the database in this folder (default: .leasehold)')
-    .action(async (options: { json?: boolean; keep?: string | true }) => exit(await demoCommand(options)));
+    .action(async (options: { json?: boolean; keep?: string | true }) =>
+      exit(await (await import('./demo-command.ts')).demoCommand(options)),
+    );
 
   program
     .command('list')
@@ -66,7 +68,9 @@ function commands(exit: (code: number) => void): Command {
     .addOption(new Option('--lapsed', 'only running tasks whose lease is over').conflicts('state'))
     .addOption(limitOption())
     .addOption(json('print an array, without content'))
-    .action(async (options: Parameters<typeof listCommand>[0]) => exit(await listCommand(options)));
+    .action(async (options: Parameters<typeof listCommand>[0]) =>
+      exit(await (await import('./list-command.ts')).listCommand(options)),
+    );
 
   program
     .command('inspect')
@@ -75,7 +79,7 @@ function commands(exit: (code: number) => void): Command {
     .addOption(database())
     .addOption(json('print the record as it is stored'))
     .action(async (task: string, options: Parameters<typeof inspectCommand>[1]) =>
-      exit(await inspectCommand(task, options)),
+      exit(await (await import('./inspect-command.ts')).inspectCommand(task, options)),
     );
 
   program
@@ -87,7 +91,7 @@ function commands(exit: (code: number) => void): Command {
     .option('--unclaimed', 'the task was never claimed, so nothing is known of it yet; take the id as it is')
     .addOption(json('print an array of outcomes'))
     .action(async (task: string | undefined, options: Parameters<typeof cancelCommand>[1]) =>
-      exit(await cancelCommand(task, options)),
+      exit(await (await import('./cancel-command.ts')).cancelCommand(task, options)),
     );
 
   for (const [name, approve] of [
@@ -107,7 +111,7 @@ function commands(exit: (code: number) => void): Command {
       .option('--reason <text>', 'what to tell the task')
       .addOption(json('print the outcome'))
       .action(async (task: string, options: Parameters<typeof answerCommand>[2]) =>
-        exit(await answerCommand(approve, task, options)),
+        exit(await (await import('./operator/answer-command.ts')).answerCommand(approve, task, options)),
       );
   }
 
@@ -118,7 +122,7 @@ function commands(exit: (code: number) => void): Command {
     .addOption(database())
     .addOption(json('print one line of JSON a change'))
     .action(async (task: string, options: Parameters<typeof watchCommand>[1]) =>
-      exit(await watchCommand(task, options)),
+      exit(await (await import('./operator/watch-command.ts')).watchCommand(task, options)),
     );
 
   program
@@ -128,7 +132,9 @@ function commands(exit: (code: number) => void): Command {
     .addOption(queue())
     .option('--dry-run', 'change nothing')
     .addOption(json('print the report'))
-    .action(async (options: Parameters<typeof sweepCommand>[0]) => exit(await sweepCommand(options)));
+    .action(async (options: Parameters<typeof sweepCommand>[0]) =>
+      exit(await (await import('./operator/sweep-command.ts')).sweepCommand(options)),
+    );
 
   program
     .command('redrive')
@@ -139,7 +145,7 @@ function commands(exit: (code: number) => void): Command {
     .option('--all', 'every dead letter of the queue')
     .addOption(json('print the report'))
     .action(async (task: string | undefined, options: Parameters<typeof redriveCommand>[1]) =>
-      exit(await redriveCommand(task, options)),
+      exit(await (await import('./operator/sweep-command.ts')).redriveCommand(task, options)),
     );
 
   program
@@ -153,7 +159,9 @@ function commands(exit: (code: number) => void): Command {
     .option('--doubles <file>', 'how requests are answered: [{ "request": "GET https://...*", "body": ... }]')
     .option('--live', 'let every call of every run really go out, instead of answering it from memory')
     .addOption(json('print the report as JSON'))
-    .action(async (options: RehearseOptions) => exit(await rehearseCommand(options)));
+    .action(async (options: RehearseOptions) =>
+      exit(await (await import('./rehearse/rehearse-command.ts')).rehearseCommand(options)),
+    );
 
   program
     .command('contract')
@@ -161,7 +169,9 @@ function commands(exit: (code: number) => void): Command {
     .option('--driver <file>', 'a module that exports harnesses: see the README of @leasehold/contract')
     .option('--mutants', 'test the suite itself: every broken driver has to be caught by the case that names its fault')
     .addOption(json('print one line of JSON'))
-    .action(async (options: Parameters<typeof contractCommand>[0]) => exit(await contractCommand(options)));
+    .action(async (options: Parameters<typeof contractCommand>[0]) =>
+      exit(await (await import('./contract/contract-command.ts')).contractCommand(options)),
+    );
 
   for (const command of program.commands) command.addHelpText('after', EXIT_CODES);
   return program;
