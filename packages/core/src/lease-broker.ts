@@ -96,6 +96,9 @@ export interface LeaseBrokerParts {
   readonly retentionMs?: number;
 }
 
+/** In a rolling deploy the worker that knows a new type is not far; each hand-back costs a delivery, so it is not asked for every second. */
+const FOREIGN_TYPE_DELAY_MS = 60_000;
+
 /** Terminal records are kept this long unless told otherwise. */
 export const DEFAULT_RETENTION_MS: number = 30 * 86_400_000;
 
@@ -145,7 +148,8 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
       // Whatever the caller's rule failed at, the rest of the batch is not to suffer.
       return desk.leaveToLapse(message, 'policy');
     }
-    if (policy === 'refuse') return desk.giveBack(held, message, 'refused-type', desk.longestDelay);
+    if (policy === 'refuse')
+      return desk.giveBack(held, message, 'refused-type', Math.min(FOREIGN_TYPE_DELAY_MS, desk.longestDelay));
     if ('deferMs' in policy) return desk.defer(held, message, policy.deferMs);
     const left = held.heldUntil - clock.monotonic();
     if (left <= 0) return desk.drop(message);

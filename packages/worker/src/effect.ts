@@ -57,6 +57,11 @@ export async function runEffect<Committed, Found>(
       `Effect "${name}" was intended with the key ${known.key} and now has ${key}: one name cannot have two keys.`,
     );
   }
+  if (known?.targetId !== undefined && options.targetId !== undefined && known.targetId !== options.targetId) {
+    throw new PermanentError(
+      `Effect "${name}" was intended for another target of this task: give the effect of each target a name of its own.`,
+    );
+  }
   const earlier = fromRecord<Found>(host, name, options, key, known);
   if (earlier) return earlier;
   if (known) {

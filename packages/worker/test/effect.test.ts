@@ -108,6 +108,26 @@ test('one effect name with two keys ends the task', async () => {
   await world.end();
 });
 
+test('one effect name for two targets ends the task instead of passing the first off as the second', async () => {
+  const world = new World();
+  const a = world.host('a');
+  a.work([
+    task(world, a, async (ctx) => {
+      await make(world, a, ctx, 'notify', 'guarded look', { targetId: 'ada' });
+      await make(world, a, ctx, 'notify', 'guarded look', { targetId: 'bob' });
+    }),
+  ]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(world.receiver.made).toHaveLength(1);
+  expect(world.record(id)).toMatchObject({
+    state: 'dead_lettered',
+    effects: { notify: { targetId: 'ada', status: 'verified' } },
+  });
+  expect(world.record(id)?.lastError?.message).toContain('a name of its own');
+  await world.end();
+});
+
 test('a call that failed and can be found happened', async () => {
   const world = new World();
   const a = world.host('a');
