@@ -13,8 +13,9 @@ export default defineConfig({
     pool: 'forks',
     reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
     outputFile: { json: report },
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // Against hanging, not against slowness: a busy machine may take its time.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     execArgv: ['--conditions=@leasehold/source', '--disable-warning=ExperimentalWarning'],
   },
 });
