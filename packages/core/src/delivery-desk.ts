@@ -45,6 +45,8 @@ export interface DeliveryDesk {
   /** The message as a record parks it. */
   parcel(held: HeldDelivery): Content;
   resend(record: TaskRecord): Promise<boolean>;
+  /** Sends what a settled task asked for and notes it; false when the broker did not confirm all of it. */
+  sendFollowUps(record: TaskRecord, groupId?: string): Promise<boolean>;
   /** After a settle in the ledger: pending follow-ups, then the acknowledgement. */
   finishSettled(held: HeldDelivery, record: TaskRecord): Promise<void>;
   /** After a dead-lettering in the ledger: the broker's half, then the note that it is done. */
@@ -326,29 +328,31 @@ export function deliveryDesk(parts: {
       return sent !== undefined && 'messageId' in sent;
     },
     async finishSettled(held, record) {
-      if (record.next) {
-        const { groupId } = held.delivery;
-        const parent = {
-          ...(record.agentRunId !== undefined && { agentRunId: record.agentRunId }),
-          ...(groupId !== undefined && { groupId }),
-        };
-        const outcomes = await enqueueTasks(
-          session,
-          codec,
-          record.next.map((followUp) => followUpTask(followUp, parent)),
-        );
-        // Unsent follow-ups stay in the record; the message is not acknowledged, so its next delivery sends them.
-        if (!outcomes.every((outcome) => outcome.ok)) return;
-        publish({
-          name: 'follow_ups_sent',
-          at: clock.wall(),
-          taskId: record.taskId,
-          taskType: record.taskType,
-          count: outcomes.length,
-        });
-        await note(record, 'follow-ups-sent');
-      }
+      // Unsent follow-ups stay in the record; the message is not acknowledged, so its next delivery sends them.
+      if (record.next && !(await desk.sendFollowUps(record, held.delivery.groupId))) return;
       await session.complete(held);
+    },
+    async sendFollowUps(record, groupId) {
+      if (!record.next) return true;
+      const parent = {
+        ...(record.agentRunId !== undefined && { agentRunId: record.agentRunId }),
+        ...(groupId !== undefined && { groupId }),
+      };
+      const outcomes = await enqueueTasks(
+        session,
+        codec,
+        record.next.map((followUp) => followUpTask(followUp, parent)),
+      );
+      if (!outcomes.every((outcome) => outcome.ok)) return false;
+      publish({
+        name: 'follow_ups_sent',
+        at: clock.wall(),
+        taskId: record.taskId,
+        taskType: record.taskType,
+        count: outcomes.length,
+      });
+      await note(record, 'follow-ups-sent');
+      return true;
     },
     async finishDeadLettered(held, record) {
       const error = record.lastError;

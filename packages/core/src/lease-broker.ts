@@ -76,6 +76,8 @@ export interface LeaseBroker extends AsyncDisposable {
   askHuman(lease: Lease, question: string): Promise<Outcome>;
   /** Sends the parked message of a task again, after a person said yes or the task was reopened. False when there is none or it was not confirmed. */
   resend(record: TaskRecord): Promise<boolean>;
+  /** Sends the follow-ups of a settled task whose message will not come back. False when the broker did not confirm all of them. */
+  sendFollowUps(record: TaskRecord): Promise<boolean>;
   /** Prolongs a parked delivery. */
   extend(busy: Busy, leaseMs: number): Promise<HandleOutcome>;
   /** Gives a delivery back unstarted. */
@@ -291,6 +293,7 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
         },
       ),
     resend: (record) => desk.resend(record),
+    sendFollowUps: (record) => desk.sendFollowUps(record),
     extend: (busy, leaseMs) => session.extend(busy.held, leaseMs),
     handBack: (held, delayMs) => session.release(held, delayMs),
     drain: () => desk.drain(),

@@ -31,6 +31,8 @@ export interface SweepReport {
   readonly closed: readonly string[];
   /** Their message lies in the dead-letter queue, but somebody is still working on them. */
   readonly live: readonly string[];
+  /** Settled, but their follow-ups had not been sent when their message was dead-lettered: sent now (with `dryRun`, or without a broker: still to be sent). */
+  readonly followUps: readonly string[];
   /** An effect is open, which only a worker can read back: redrive them. */
   readonly needWorker: readonly string[];
   /** A person had said yes and the message was not sent: sent now. */
@@ -41,7 +43,7 @@ export interface SweepReport {
 export interface OperatorParts {
   readonly ledger: LedgerDriver;
   readonly driver?: BrokerDriver;
-  readonly broker?: Pick<LeaseBroker, 'resend'>;
+  readonly broker?: Pick<LeaseBroker, 'resend' | 'sendFollowUps'>;
   readonly clock?: Clock;
   readonly retentionMs?: number;
 }
@@ -75,6 +77,7 @@ export async function sweepTasks(
     unrecorded: 0,
     closed: [] as string[],
     live: [] as string[],
+    followUps: [] as string[],
     needWorker: [] as string[],
   };
   for await (const letter of deadLetters(parts, clock)) {
@@ -89,6 +92,11 @@ export async function sweepTasks(
     const record = read?.record;
     if (!read || !record) {
       report.unrecorded++;
+      return;
+    }
+    if (record.state === 'settled' && record.next) {
+      if (options.dryRun || !parts.broker || (await parts.broker.sendFollowUps(record)))
+        report.followUps.push(record.taskId);
       return;
     }
     if (isTerminal(record.state) || record.state === 'waiting_human') return;
@@ -130,6 +138,7 @@ export interface RedriveReport {
 
 /**
  * Lets dead-lettered tasks run again: reopens each in the ledger first, then moves its message back. Killed in between, it can be run again.
+ * (A provider's own redrive works as well; for a task that a sweep had closed its message comes back once more first.)
  *
  * @throws LeaseholdError `bad-option` when the broker cannot move messages back: use the provider's own redrive, which works as well.
  */

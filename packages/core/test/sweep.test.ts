@@ -165,3 +165,33 @@ test('a no dead-letters the task; reopened, its parked message is sent again', a
   expect(await s.run(s.client.reopen('t-1'))).toMatchObject({ done: true, sent: true });
   expect((await leased(s)).message.payload).toEqual({ n: 1 });
 });
+
+test('follow-ups of a settled task whose message was dead-lettered before they were sent are sent by a sweep', async () => {
+  const s = scene();
+  await s.run(s.client.enqueue([{ type: 'a', input: 1, taskId: 't-1' }]));
+  const lease = await leased(s);
+  const mute = createLeaseBroker({
+    driver: { ...s.driver, send: () => Promise.reject(new Error('down')) },
+    ledger: s.ledger,
+    clock: s.clock,
+  });
+  const receipt = { stage: 'settled', externalSystem: 'none', externalId: '-', status: 'done', verifiedAt: 0 } as const;
+  const next = [{ taskId: 't-1:next:0', type: 'b', idempotencyKey: 't-1:next:0', input: { n: 2 } }];
+  const settled = mute.settle(lease, { receipt: { ...receipt, taskId: 't-1', idempotencyKey: 't-1' }, next });
+  expect(await s.run(settled)).toBe('settled');
+  await s.run(mute.drain(), 120_000);
+  // Delivered until the broker gives it up, never with a way to send.
+  for (let turn = 0; turn < 3; turn++) {
+    await s.run(
+      mute.acquire({ owner: 'test/1#b', policy: () => 'refuse', max: 1, leaseMs: 9_000, waitMs: 0 }),
+      120_000,
+    );
+    await s.clock.advance(61_000);
+  }
+  expect(s.driver.queue.deadLetters).toHaveLength(1);
+  const parts = { ledger: s.ledger, driver: s.driver, broker: s.broker, clock: s.clock };
+  expect(await s.run(sweepTasks(parts, { dryRun: true }))).toMatchObject({ followUps: ['t-1'] });
+  expect(await s.run(sweepTasks(parts))).toMatchObject({ followUps: ['t-1'], closed: [] });
+  expect(await leased(s)).toMatchObject({ taskId: 't-1:next:0', message: { payload: { n: 2 } } });
+  expect(await s.run(sweepTasks(parts))).toMatchObject({ followUps: [] });
+});

@@ -45,6 +45,10 @@ export async function sweepCommand(options: SweepOptions): Promise<number> {
   );
   name('still being worked on, although their message is dead-lettered', report.live);
   name('an effect is open, which only a worker can read back (leasehold redrive)', report.needWorker);
+  name(
+    options.dryRun ? 'settled, with follow-ups still to be sent' : 'settled; their follow-ups were sent',
+    report.followUps,
+  );
   name('approved, and sent again', report.resent);
   process.stdout.write(`${lines.join('\n')}\n`);
   return EXIT.ok;
