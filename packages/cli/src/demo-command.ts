@@ -36,7 +36,7 @@ export async function demoCommand(options: {
     process.stderr.write(`violation of ${of}: ${plain(what)}\n`);
   if (violations.length > MOST_SHOWN) process.stderr.write(`and ${violations.length - MOST_SHOWN} more\n`);
   if (file !== undefined) {
-    const hint = `the database is ${file}; look at it with: leasehold list --db ${file}\n`;
+    const hint = `the database is ${file}; look at it with: leasehold list --db ${file} (in a clone: npm run leasehold -- list --db ${file})\n`;
     (options.json ? process.stderr : process.stdout).write(hint);
   }
   return violations.length === 0 ? EXIT.ok : EXIT.failed;

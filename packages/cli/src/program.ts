@@ -44,7 +44,7 @@ function commands(exit: (code: number) => void): Command {
     new Option('--db <file>', 'the SQLite file (default: ./.leasehold/demo.sqlite, if it is there)').env(
       'LEASEHOLD_DB',
     );
-  const queue = (): Option => new Option('--queue <name>', 'the queue in that file').default('default');
+  const queue = (): Option => new Option('--queue <name>', 'the queue in that file, if it has several');
   const json = (what: string): Option => new Option('--json', what);
 
   program

@@ -137,6 +137,21 @@ test('watch ends with the task: 0 when it settled, 1 when it did not', async () 
   expect((await leasehold('watch', 'nobody')).code).toBe(1);
 });
 
+test('the queue of a file that has one is found by itself; a wrong name is refused with the right ones', async () => {
+  const driver = sqliteBroker({ file: db, queue: 'helpdesk' });
+  const ledger = sqliteLedger({ file: db });
+  const broker = createLeaseBroker({ driver, ledger });
+  await broker.enqueue([{ type: 'charge', input: {}, taskId: 't-1' }]);
+  const got = await acquire(broker);
+  if (got?.kind !== 'lease') throw new Error('no lease');
+  await broker.deadLetter(got, { errorClass: 'permanent', code: 'x', message: 'no' });
+  await broker.close();
+  expect(json(await leasehold('sweep', '--json'))).toMatchObject({ deadLetters: 1 });
+  const wrong = await leasehold('sweep', '--queue', 'nowhere');
+  expect(wrong.code).toBe(2);
+  expect(wrong.stderr).toContain('helpdesk');
+});
+
 test('list filters by stage', async () => {
   await workers(async ({ claim }) => {
     const lease = await claim('t-1');

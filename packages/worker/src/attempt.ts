@@ -267,7 +267,7 @@ export class Attempt {
       return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
     const open = new LeaseholdError(
       'in-doubt',
-      `The handler returned although ${answer.refused.message}; let the error of ctx.effect end it.`,
+      `The handler returned although ${answer.refused.message}; let the error of ctx.effect end it, and keep the name of an effect across versions.`,
     );
     task.announce('warning', { reason: 'settle refused', cause: answer.refused.refused });
     return this.#failed(open, undefined);

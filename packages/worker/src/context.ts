@@ -86,6 +86,14 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
           `Effect "${name}" is being made already in this attempt: one name is one effect, give each its own.`,
         );
       }
+      if (
+        typeof options?.commit !== 'function' ||
+        typeof options.receipt !== 'function' ||
+        options.readBack === undefined
+      ) {
+        // Better than after the call, when nobody can tell any more.
+        throw new PermanentError(`Effect "${name}" needs commit, readBack and receipt; nothing was started.`);
+      }
       underWay.add(name);
       attempt.effects.set(name, options);
       try {

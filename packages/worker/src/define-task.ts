@@ -7,7 +7,7 @@ import type { InputSchema } from './standard-schema.ts';
 export interface TaskLimits {
   /** How long one `ctx.call` may take unless it says otherwise. Default 2 minutes. */
   readonly tool?: Duration;
-  /** From the first claim; past it the task is dead-lettered. Default none. */
+  /** From the first claim; no attempt begins past it, the task is dead-lettered instead. One under way is bounded by `stage` and `total`. Default none. */
   readonly deadline?: Duration;
   /** Failures (errors and lapses) at which the task is dead-lettered. Default 5. */
   readonly attempts?: number;

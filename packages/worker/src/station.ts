@@ -1,4 +1,4 @@
-import { backoffDelay, publish, sleep } from '@leasehold/core';
+import { backoffDelay, isLeaseholdError, publish, sleep } from '@leasehold/core';
 import type { Busy, HeldDelivery, LeaseBroker } from '@leasehold/core';
 import { createParking, type Parking } from './parking.ts';
 import type { Shares, Slots } from './slots.ts';
@@ -51,6 +51,8 @@ export function createStation(parts: {
   const failed = async (error: unknown): Promise<void> => {
     const delayMs = backoffDelay(RECEIVE_BACKOFF, ++failures);
     const code = error instanceof Error ? error.name : 'unknown';
+    // Our own words hold no content, and say what to do.
+    const why = isLeaseholdError(error) ? error.message : `${code}; trying again.`;
     publish({
       name: 'broker_call_failed',
       at: clock.wall(),
@@ -59,7 +61,7 @@ export function createStation(parts: {
       delayMs,
     });
     if (failures === 1 || failures % 10 === 0)
-      settings.logger.warn({ code, failures }, `receiving from ${broker.name} failed (${code}); trying again.`);
+      settings.logger.warn({ code, failures }, `receiving from ${broker.name} failed: ${why}`);
     // A stop ends the wait, which is no failure.
     await sleep(clock, delayMs, stopping).catch(() => undefined);
   };

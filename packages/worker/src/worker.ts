@@ -1,4 +1,4 @@
-import { publish } from '@leasehold/core';
+import { LeaseholdError, publish } from '@leasehold/core';
 import type { Acquired, AdoptOptions, HeldDelivery, Lease, Timer } from '@leasehold/core';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
@@ -61,6 +61,17 @@ export interface Worker {
   stop(): Promise<StopReport>;
 }
 
+/** Set while a rehearsal imports the handlers of somebody: nothing real may start then. */
+const REHEARSAL = Symbol.for('leasehold.rehearsal');
+
+function refuseInRehearsal(): void {
+  if ((globalThis as Record<symbol, unknown>)[REHEARSAL] !== true) return;
+  throw new LeaseholdError(
+    'refused',
+    'This module starts a worker when it is imported. A rehearsal needs a module that only exports tasks: move them into one of their own.',
+  );
+}
+
 /** A beat that late means that the event loop is blocked. */
 const LATE_MS = 5_000;
 /** How long the broker gets to confirm what it was told last, before a stop is forced. */
@@ -119,6 +130,16 @@ export function createWorker(options: WorkerOptions): Worker {
     ...(options.onRejected && { onRejected: options.onRejected }),
   };
 
+  const foreign = new Set<string>();
+  const warnOfType = (type: string): void => {
+    // Once a type, and not for ever more of them: a queue may hold anything.
+    if (foreign.has(type) || foreign.size >= 100) return;
+    foreign.add(type);
+    settings.logger.warn(
+      { type },
+      `this worker knows no task of type ${JSON.stringify(type.slice(0, 60))}; such messages are handed back, for another worker of the queue.`,
+    );
+  };
   /** What a delivery has taken besides its slot. */
   interface Taken {
     type?: string;
@@ -128,7 +149,10 @@ export function createWorker(options: WorkerOptions): Worker {
     (station: Station, has: Taken): AdoptOptions['policy'] =>
     async (message) => {
       const task = tasks.get(message.taskType);
-      if (!task) return 'refuse';
+      if (!task) {
+        warnOfType(message.taskType);
+        return 'refuse';
+      }
       const count = byType.get(task.type) ?? 0;
       if (count >= (task.concurrency ?? settings.concurrency))
         return { deferMs: Math.round(DEFER_MS * (0.5 + Math.random())) };
@@ -287,7 +311,10 @@ export function createWorker(options: WorkerOptions): Worker {
         leaked,
       };
     },
-    run: () => (running ??= run()),
+    run: () => {
+      refuseInRehearsal();
+      return (running ??= run());
+    },
     stop() {
       stopping.abort();
       slots.wake();

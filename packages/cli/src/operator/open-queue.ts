@@ -1,5 +1,6 @@
 import { createLeaseBroker, type LeaseBroker, type OperatorParts } from '@leasehold/core';
 import { sqliteBroker, type SqliteBroker } from '@leasehold/sqlite';
+import { queueName } from './queue-name.ts';
 import { withLedger, type OpenLedger } from '../open-ledger.ts';
 
 /** A ledger and its queue. */
@@ -16,7 +17,7 @@ export async function withQueue<Result>(
   work: (open: OpenQueue) => Promise<Result>,
 ): Promise<Result> {
   return withLedger(options.db, async (open) => {
-    const driver = sqliteBroker({ file: open.file, ...(options.queue !== undefined && { queue: options.queue }) });
+    const driver = sqliteBroker({ file: open.file, queue: queueName(open.file, options.queue) });
     const broker = createLeaseBroker({ driver, ledger: open.ledger });
     try {
       return await work({ ...open, driver, broker, parts: { ledger: open.ledger, driver, broker } });

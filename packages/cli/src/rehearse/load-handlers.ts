@@ -55,8 +55,13 @@ function marked(url: string, mark: string): string {
   return own.href;
 }
 
+/** Workers refuse to run while this is set: a module that starts one on import would take real tasks. */
+const REHEARSAL = Symbol.for('leasehold.rehearsal');
+
 async function importTasks(file: string, url: string): Promise<readonly TaskDefinition[]> {
   let module: Record<string, unknown>;
+  const flags = globalThis as Record<symbol, unknown>;
+  flags[REHEARSAL] = true;
   try {
     module = (await import(url)) as Record<string, unknown>;
   } catch (cause) {
@@ -65,6 +70,8 @@ async function importTasks(file: string, url: string): Promise<readonly TaskDefi
       `--handlers ${file} cannot be imported: ${cause instanceof Error ? cause.message : String(cause)}`,
       { cause },
     );
+  } finally {
+    delete flags[REHEARSAL];
   }
   // A default export may repeat a named one.
   return [...new Set(Object.values(module).flat())].filter((value) => isTask(value));

@@ -13,6 +13,7 @@ const HANDLERS = {
   clean: fileURLToPath(new URL('./handlers/clean.ts', import.meta.url)),
   bare: fileURLToPath(new URL('./handlers/bare.ts', import.meta.url)),
   cannotRun: fileURLToPath(new URL('./handlers/cannot-run.ts', import.meta.url)),
+  startsWorker: fileURLToPath(new URL('./handlers/starts-worker.ts', import.meta.url)),
   unsafe: fileURLToPath(new URL('./handlers/unsafe.ts', import.meta.url)),
 } as const;
 
@@ -153,6 +154,11 @@ const IMPOSSIBLE: readonly Case[] = [
     what: 'a module without tasks',
     handlers: 'empty.ts',
     says: /--handlers empty\.ts exports no task: export what defineTask answers/,
+  },
+  {
+    what: 'a module that starts a worker, which would take real tasks',
+    handlers: HANDLERS.startsWorker,
+    says: /cannot be imported: This module starts a worker .* only exports tasks/,
   },
   { what: 'a module that throws', handlers: 'broken.ts', says: /--handlers broken\.ts cannot be imported: no luck/ },
 ];
