@@ -34,7 +34,9 @@ test(
       cwd: folder,
       env: { TMPDIR: folder },
     });
-    expect(stderr).toBe('the database is kept/demo.sqlite; look at it with: leasehold list --db kept/demo.sqlite\n');
+    expect(stderr).toBe(
+      'the database is kept/demo.sqlite; look at it with: leasehold list --db kept/demo.sqlite (in a clone: npm run leasehold -- list --db kept/demo.sqlite)\n',
+    );
     expect(code).toBe(0);
     const line = JSON.parse(stdout) as Record<string, number>;
     expect(stdout).toBe(`${JSON.stringify(line)}\n`);
