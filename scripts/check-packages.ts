@@ -59,7 +59,10 @@ async function main(): Promise<void> {
     console.table(rows);
     const checks = checkAsConsumer(packed, join(temporary, 'consumer'));
     console.table(
-      checks.map(({ what, ok }) => ({ 'field case 50: a project that installs the tarballs': what, outcome: ok ? 'ok' : 'failed' })),
+      checks.map(({ what, ok }) => ({
+        'field case 50: a project that installs the tarballs': what,
+        outcome: ok ? 'ok' : 'failed',
+      })),
     );
     complaints.push(...checks.filter(({ ok }) => !ok).map(({ what, output }) => `${what}:\n${output}`));
 
