@@ -72,3 +72,23 @@ export function boundedCall<Result>(
     );
   });
 }
+
+const OPEN_TIMEOUT_MS = 30_000;
+
+/** Asks a driver to open, once for all callers; after a failure the next caller asks again. */
+export function openOnce(
+  clock: Clock,
+  driver: { readonly name: string; open?(signal: AbortSignal): Promise<void> },
+): () => Promise<void> {
+  let opening: Promise<void> | undefined;
+  return async () => {
+    if (!driver.open) return;
+    opening ??= boundedCall(clock, `${driver.name}: open`, OPEN_TIMEOUT_MS, async (signal) => driver.open?.(signal));
+    try {
+      await opening;
+    } catch (error) {
+      opening = undefined;
+      throw error;
+    }
+  };
+}

@@ -1,6 +1,6 @@
 import { backoffDelay } from './backoff.ts';
 import { batcher, type Batcher } from './batcher.ts';
-import { boundedCall, closeDriver } from './bounded-call.ts';
+import { boundedCall, closeDriver, openOnce } from './bounded-call.ts';
 import { publish } from './channel.ts';
 import { sleep, type Clock } from './clock.ts';
 import type {
@@ -69,7 +69,6 @@ interface HandleCall {
 
 /** Wraps a broker driver. */
 export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession {
-  let opening: Promise<void> | undefined;
   let closed = false;
   const batchers = new Map<string, Batcher<HandleCall, HandleOutcome>>();
   const inFlight = new Set<Promise<unknown>>();
@@ -78,18 +77,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
   /** Deliveries that are being completed, released or rejected. */
   const ending = new WeakSet<HeldDelivery>();
 
-  const open = async (): Promise<void> => {
-    if (!driver.open) return;
-    opening ??= boundedCall(clock, `${driver.name}: open`, 30_000, (signal) =>
-      (driver.open as NonNullable<typeof driver.open>)(signal),
-    );
-    try {
-      await opening;
-    } catch (error) {
-      opening = undefined;
-      throw error;
-    }
-  };
+  const open = openOnce(clock, driver);
   const codeOf = (error: unknown): BrokerErrorCode =>
     isLeaseholdError(error) && error.code === 'timeout' ? 'unknown' : driver.classify(error);
 

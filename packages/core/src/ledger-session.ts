@@ -1,4 +1,4 @@
-import { boundedCall, closeDriver } from './bounded-call.ts';
+import { boundedCall, closeDriver, openOnce } from './bounded-call.ts';
 import type { Clock } from './clock.ts';
 import type {
   LeaseStamp,
@@ -44,25 +44,11 @@ export interface LedgerSession {
   close(): Promise<void>;
 }
 
-const OPEN_TIMEOUT_MS = 30_000;
-
 /** Wraps a ledger driver. One session per driver and process is enough; sessions share nothing. */
 export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession {
   const time = storeClock(clock);
-  let opening: Promise<void> | undefined;
 
-  const open = async (): Promise<void> => {
-    if (!driver.open) return;
-    opening ??= boundedCall(clock, `${driver.name}: open`, OPEN_TIMEOUT_MS, (signal) =>
-      (driver.open as NonNullable<typeof driver.open>)(signal),
-    );
-    try {
-      await opening;
-    } catch (error) {
-      opening = undefined;
-      throw error;
-    }
-  };
+  const open = openOnce(clock, driver);
   const attempt = async <Result extends { readonly now: StoreTime }>(
     what: string,
     timeoutMs: number,
