@@ -8,7 +8,14 @@ import type {
   TaskRecord,
   VirtualClock,
 } from '@leasehold/core';
-import { faultPlan, faultyBroker, faultyLedger, type Fault } from '@leasehold/core/testing';
+import {
+  faultPlan,
+  faultyBroker,
+  faultyLedger,
+  steadyTime,
+  type Fault,
+  type SteadyTime,
+} from '@leasehold/core/testing';
 import { createWorker, type AnyTask, type Worker, type WorkerOptions } from '@leasehold/worker';
 import { Invariants } from '../../packages/worker/src/testing/invariants.ts';
 import { Process, running } from '../../packages/worker/src/testing/process.ts';
@@ -42,13 +49,12 @@ export interface FaultWorldOptions {
   readonly weaken?: (ledger: LedgerDriver) => LedgerDriver;
 }
 
-/** In a row without a call under way, until nothing can go on by itself: an embedded store answers within one turn. */
-const CALM_TURNS = 4;
 const straight: Gate = (_driver, call, own) => own.outside(call.method, () => call.apply());
 
 /** A broker, a ledger and a guarded receiver on one virtual clock, and processes that share them. */
 export class FaultWorld {
   readonly clock: VirtualClock = virtualClock();
+  readonly #time: SteadyTime = steadyTime(this.clock);
   readonly stores: Stores;
   readonly receiver: Receiver = new Receiver(this.clock);
   readonly invariants: Invariants = new Invariants();
@@ -61,7 +67,6 @@ export class FaultWorld {
   readonly #workers: { readonly host: Host; readonly worker: Worker; stopped: boolean }[] = [];
   readonly #unsubscribe: () => void;
   readonly #fetch = globalThis.fetch;
-  #underWay = 0;
 
   constructor({ broker, ledger, weaken = (driver) => driver }: FaultWorldOptions) {
     this.stores = new Stores(this.clock, broker, ledger);
@@ -120,28 +125,13 @@ export class FaultWorld {
 
   /** Fires timer after timer until something holds. Rejects when it does not within `ms`. */
   async until(holds: () => boolean | Promise<boolean>, ms: number, what: string): Promise<void> {
-    const end = this.clock.monotonic() + ms;
-    await this.#calm();
-    while (!(await holds())) {
-      if (this.clock.pending === 0 || this.clock.monotonic() >= end) {
-        const states = [...this.records.values()].map(({ taskId, state, stage }) => `${taskId} ${state} in ${stage}`);
-        throw new Error(`after ${ms} ms: ${what} did not come true (${states.join('; ') || 'no record'})`);
-      }
-      let fired = false;
-      const once = (): boolean => {
-        const was = fired;
-        fired = true;
-        return was;
-      };
-      await this.clock.runUntil(once, Number.MAX_SAFE_INTEGER);
-      await this.#calm();
-    }
+    if (await this.#time.until(holds, ms)) return;
+    const states = [...this.records.values()].map(({ taskId, state, stage }) => `${taskId} ${state} in ${stage}`);
+    throw new Error(`after ${ms} ms: ${what} did not come true (${states.join('; ') || 'no record'})`);
   }
 
-  async advance(ms: number): Promise<void> {
-    let over = false;
-    this.clock.timer(ms, () => (over = true));
-    await this.until(() => over, ms + 1, 'time passes');
+  advance(ms: number): Promise<void> {
+    return this.#time.advance(ms);
   }
 
   async during<Result>(work: Promise<Result>): Promise<Result> {
@@ -170,16 +160,12 @@ export class FaultWorld {
   }
 
   #broker(): BrokerDriver {
-    const counted = faultPlan<BrokerDriver>();
-    for (const method of BROKER_METHODS) counted.on(method, this.#counted, { times: Infinity });
-    return faultyBroker(this.stores.broker(), counted, this.clock);
+    return this.#time.watch(this.stores.broker());
   }
 
   /** A ledger driver whose writes are watched under a name. */
   ledger(by: string): LedgerDriver {
-    const counted = faultPlan<LedgerDriver>();
-    for (const method of LEDGER_METHODS) counted.on(method, this.#counted, { times: Infinity });
-    const watched = this.invariants.watch(this.#weaken(this.stores.ledger()), by);
+    const watched = this.invariants.watch(this.#weaken(this.#time.watch(this.stores.ledger())), by);
     const noting: LedgerDriver = {
       ...watched,
       put: async (...ask) => {
@@ -191,24 +177,6 @@ export class FaultWorld {
         return outcome;
       },
     };
-    return faultyLedger(noting, counted, this.clock);
-  }
-
-  /** Time stands still while a store works: its turns of the event loop are not the virtual clock's. */
-  readonly #counted: Fault = async (call) => {
-    const waits = call.method === 'receive';
-    if (!waits) this.#underWay++;
-    try {
-      return await call.apply();
-    } finally {
-      if (!waits) this.#underWay--;
-    }
-  };
-
-  async #calm(): Promise<void> {
-    for (let turns = 0; turns < CALM_TURNS; turns++) {
-      await new Promise<void>((resolve) => setImmediate(resolve));
-      if (this.#underWay > 0) turns = -1;
-    }
+    return noting;
   }
 }

@@ -29,6 +29,7 @@ export {
   pretend,
   unconfirmedEntries,
 } from './faults.ts';
+export { steadyTime, type RemoteServer, type SteadyTime } from './steady-time.ts';
 
 /** A broker that behaves as `inner` but for the faults planned; without any it only logs. Delays pass on `clock`. */
 export function faultyBroker(inner: BrokerDriver, faults: FaultPlan<BrokerDriver>, clock: Clock): BrokerDriver {
