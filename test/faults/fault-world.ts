@@ -8,14 +8,7 @@ import type {
   TaskRecord,
   VirtualClock,
 } from '@leasehold/core';
-import {
-  faultPlan,
-  faultyBroker,
-  faultyLedger,
-  steadyTime,
-  type Fault,
-  type SteadyTime,
-} from '@leasehold/core/testing';
+import { faultPlan, faultyBroker, faultyLedger, type Fault } from '@leasehold/core/testing';
 import { createWorker, type AnyTask, type Worker, type WorkerOptions } from '@leasehold/worker';
 import { Invariants } from '../../packages/worker/src/testing/invariants.ts';
 import { Process, running } from '../../packages/worker/src/testing/process.ts';
@@ -53,10 +46,9 @@ const straight: Gate = (_driver, call, own) => own.outside(call.method, () => ca
 
 /** A broker, a ledger and a guarded receiver on one virtual clock, and processes that share them. */
 export class FaultWorld {
-  readonly clock: VirtualClock = virtualClock();
-  readonly #time: SteadyTime = steadyTime(this.clock);
+  readonly clock: VirtualClock;
   readonly stores: Stores;
-  readonly receiver: Receiver = new Receiver(this.clock);
+  readonly receiver: Receiver;
   readonly invariants: Invariants = new Invariants();
   readonly events: LeaseholdEvent[] = [];
   readonly records: Map<string, TaskRecord> = new Map();
@@ -68,10 +60,17 @@ export class FaultWorld {
   readonly #unsubscribe: () => void;
   readonly #fetch = globalThis.fetch;
 
-  constructor({ broker, ledger, weaken = (driver) => driver }: FaultWorldOptions) {
-    this.stores = new Stores(this.clock, broker, ledger);
+  static async open(options: FaultWorldOptions): Promise<FaultWorld> {
+    const clock = virtualClock();
+    return new FaultWorld(clock, await Stores.open(clock, options.broker, options.ledger), options);
+  }
+
+  private constructor(clock: VirtualClock, stores: Stores, { weaken = (driver) => driver }: FaultWorldOptions) {
+    this.clock = clock;
+    this.stores = stores;
+    this.receiver = new Receiver(clock);
     this.#weaken = weaken;
-    const [driver, store] = [this.#broker(), this.ledger('client')];
+    const [driver, store] = [this.stores.broker(), this.ledger('client')];
     this.#producer = createLeaseBroker({ driver, ledger: store, clock: this.clock });
     this.client = createTaskClient({ broker: this.#producer, ledger: store, clock: this.clock });
     this.#unsubscribe = subscribe((event) => this.events.push(event));
@@ -88,7 +87,7 @@ export class FaultWorld {
     for (const method of LEDGER_METHODS)
       ledgerGate.on(method, (call) => gate('ledger', call, own), { times: Infinity });
     const ledger = faultyLedger(this.ledger(name), ledgerGate, this.clock);
-    const driver = faultyBroker(this.#broker(), brokerGate, this.clock);
+    const driver = faultyBroker(this.stores.broker(), brokerGate, this.clock);
     const broker = createLeaseBroker({ driver, ledger, clock: own.clock });
     const host: Host = {
       name,
@@ -125,13 +124,13 @@ export class FaultWorld {
 
   /** Fires timer after timer until something holds. Rejects when it does not within `ms`. */
   async until(holds: () => boolean | Promise<boolean>, ms: number, what: string): Promise<void> {
-    if (await this.#time.until(holds, ms)) return;
+    if (await this.stores.time.until(holds, ms)) return;
     const states = [...this.records.values()].map(({ taskId, state, stage }) => `${taskId} ${state} in ${stage}`);
     throw new Error(`after ${ms} ms: ${what} did not come true (${states.join('; ') || 'no record'})`);
   }
 
   advance(ms: number): Promise<void> {
-    return this.#time.advance(ms);
+    return this.stores.time.advance(ms);
   }
 
   async during<Result>(work: Promise<Result>): Promise<Result> {
@@ -159,13 +158,9 @@ export class FaultWorld {
     await this.stores.close();
   }
 
-  #broker(): BrokerDriver {
-    return this.#time.watch(this.stores.broker());
-  }
-
   /** A ledger driver whose writes are watched under a name. */
   ledger(by: string): LedgerDriver {
-    const watched = this.invariants.watch(this.#weaken(this.#time.watch(this.stores.ledger())), by);
+    const watched = this.invariants.watch(this.#weaken(this.stores.ledger()), by);
     const noting: LedgerDriver = {
       ...watched,
       put: async (...ask) => {

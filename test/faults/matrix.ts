@@ -97,7 +97,7 @@ interface Life {
 
 /** One life of a path. With a cell the first worker meets its fault, and a second one comes to end what the first began. */
 async function live({ driver, weaken }: MatrixOptions, name: string, cell: Cell | undefined): Promise<Life> {
-  const world = new FaultWorld({ broker: driver, ledger: driver, ...(weaken && { weaken }) });
+  const world = await FaultWorld.open({ broker: driver, ledger: driver, ...(weaken && { weaken }) });
   const path = TASK_PATHS[name] as TaskPath;
   const seen = new Seen(world, name, cell);
   const troubles: string[] = [];

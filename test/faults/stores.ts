@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { BrokerDriver, DeadLetter, LedgerDriver, VirtualClock } from '@leasehold/core';
+import { steadyTime, type RemoteServer, type SteadyTime } from '@leasehold/core/testing';
 import { memoryBroker, memoryLedger, memoryQueue, memoryTable } from '@leasehold/core/memory';
 import { sqliteBroker, sqliteLedger, type BootClock } from '@leasehold/sqlite';
 
@@ -12,29 +13,37 @@ interface Site {
   directory(): string;
 }
 
-/** One queue: a driver for each process that uses it, and how many messages are left in it. */
+/** One queue: a driver for each process that uses it, how many messages are left in it, and what went to its dead-letter queue. */
 export interface Queue {
   driver(): BrokerDriver;
   left(): Promise<number>;
+  deadLetters(): Promise<readonly DeadLetter[]>;
+  /** The server it is at, where that is not in this thread. */
+  readonly server?: RemoteServer;
 }
 
 /** One ledger: a driver for each process that uses it. */
 export interface Table {
   driver(): LedgerDriver;
+  readonly server?: RemoteServer;
 }
 
-/** What a driver needs to take part: a new queue and a new table at a site. */
+/** What a driver needs to take part: a new queue or a new table at a site. Beside a driver that is only one of both, memory is the other. */
 export interface Adapter {
-  queue(site: Site): Queue;
-  table(site: Site): Table;
+  queue?(site: Site): Promise<Queue>;
+  table?(site: Site): Promise<Table>;
 }
 
-const memory: Adapter = {
-  queue({ clock }) {
+const memory: Required<Adapter> = {
+  async queue({ clock }) {
     const queue = memoryQueue();
-    return { driver: () => memoryBroker({ queue, clock }), left: async () => queue.messages.length };
+    return {
+      driver: () => memoryBroker({ queue, clock }),
+      left: async () => queue.messages.length,
+      deadLetters: async () => queue.deadLetters,
+    };
   },
-  table({ clock }) {
+  async table({ clock }) {
     const table = memoryTable();
     return { driver: () => memoryLedger({ table, clock }) };
   },
@@ -47,7 +56,7 @@ const sqliteFile = (site: Site) => {
 };
 
 const sqlite: Adapter = {
-  queue(site) {
+  async queue(site) {
     const options = sqliteFile(site);
     const counter = sqliteBroker(options);
     return {
@@ -56,9 +65,10 @@ const sqlite: Adapter = {
         const { visible, inFlight, delayed, blocked } = await counter.depth();
         return visible + inFlight + delayed + blocked;
       },
+      deadLetters: async () => (await counter.deadLetters({ limit: 100 })).letters,
     };
   },
-  table(site) {
+  async table(site) {
     const options = sqliteFile(site);
     return { driver: () => sqliteLedger(options) };
   },
@@ -69,29 +79,43 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = { memory, sqlite };
 
 /** A broker and a ledger on one clock, and what was opened of them. */
 export class Stores {
-  readonly clock: VirtualClock;
+  /** Stands still while a driver or its server works. */
+  readonly time: SteadyTime;
   readonly #queue: Queue;
   readonly #table: Table;
+  readonly #remove: () => void;
   readonly #opened: (BrokerDriver | LedgerDriver)[] = [];
-  #directory: string | undefined;
+
+  private constructor(clock: VirtualClock, queue: Queue, table: Table, remove: () => void) {
+    this.#queue = queue;
+    this.#table = table;
+    this.#remove = remove;
+    this.time = steadyTime(
+      clock,
+      [queue.server, table.server].filter((server) => server !== undefined),
+    );
+  }
 
   /** @throws RangeError for a name that is not in the table. */
-  constructor(clock: VirtualClock, broker: string, ledger: string) {
-    this.clock = clock;
+  static async open(clock: VirtualClock, broker: string, ledger: string): Promise<Stores> {
+    let directory: string | undefined;
     const site: Site = {
       clock,
-      directory: () => (this.#directory ??= mkdtempSync(join(tmpdir(), 'leasehold-faults-'))),
+      directory: () => (directory ??= mkdtempSync(join(tmpdir(), 'leasehold-faults-'))),
     };
-    this.#queue = adapter(broker).queue(site);
-    this.#table = adapter(ledger).table(site);
+    const queue = await (adapter(broker).queue ?? memory.queue)(site);
+    const table = await (adapter(ledger).table ?? memory.table)(site);
+    return new Stores(clock, queue, table, () => {
+      if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
+    });
   }
 
   broker(): BrokerDriver {
-    return this.#keep(this.#queue.driver());
+    return this.time.watch(this.#keep(this.#queue.driver()));
   }
 
   ledger(): LedgerDriver {
-    return this.#keep(this.#table.driver());
+    return this.time.watch(this.#keep(this.#table.driver()));
   }
 
   /** Messages that are not done with, held ones included. */
@@ -99,15 +123,13 @@ export class Stores {
     return this.#queue.left();
   }
 
-  async deadLetters(): Promise<readonly DeadLetter[]> {
-    const page = await this.broker().deadLetters?.({ limit: 100 }, new AbortController().signal);
-    if (!page) throw new TypeError('the matrix needs a broker whose dead letters can be read.');
-    return page.letters;
+  deadLetters(): Promise<readonly DeadLetter[]> {
+    return this.#queue.deadLetters();
   }
 
   async close(): Promise<void> {
     await Promise.all(this.#opened.map((driver) => driver.close()));
-    if (this.#directory !== undefined) rmSync(this.#directory, { recursive: true, force: true });
+    this.#remove();
   }
 
   #keep<Driver extends BrokerDriver | LedgerDriver>(driver: Driver): Driver {

@@ -47,7 +47,7 @@ const WITHIN_MS = 600_000;
  * network returns, and W1, which listens to no signal, tries everything it should not be able to do any more.
  */
 export async function unpleasant({ broker, ledger, weaken }: UnpleasantOptions): Promise<Unpleasant> {
-  const world = new FaultWorld({ broker, ledger, ...(weaken && { weaken }) });
+  const world = await FaultWorld.open({ broker, ledger, ...(weaken && { weaken }) });
   const scene = new Scene(world);
   try {
     const stuck = await scene.play().then(
