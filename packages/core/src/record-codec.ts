@@ -79,7 +79,13 @@ const RECEIPT_OUT = flip(RECEIPT);
 const TASK_ERROR_OUT = flip(TASK_ERROR);
 const HUMAN_OUT = flip(HUMAN);
 const FOLLOW_UP_OUT = flip(FOLLOW_UP);
-const RECORD_OUT = Object.entries(RECORD).map(([wire, [ours]]) => [ours, wire] as const);
+const OURS: ReadonlyMap<string, string> = new Map(Object.entries(RECORD).map(([wire, [ours]]) => [ours, wire]));
+/** By wire name, with its place among the fields; a map, since a record may hold fields of any name. */
+const FIELDS: ReadonlyMap<string, { readonly ours: string; readonly kind: Kind }> = new Map(
+  Object.entries(RECORD).map(([wire, [ours, kind]]) => [wire, { ours, kind }]),
+);
+const REQUIRED: readonly string[] = Object.keys(RECORD).filter((name) => RECORD[name]?.[2] === 'required');
+const NESTED: ReadonlySet<string> = new Set(['effects', 'settlementReceipt', 'lastError', 'closing', 'human', 'next']);
 
 /**
  * The record under its wire names. Fields in `extra` come back beside ours; a field of ours always wins.
@@ -88,9 +94,10 @@ const RECORD_OUT = Object.entries(RECORD).map(([wire, [ours]]) => [ours, wire] a
 export function recordToWire(record: TaskRecord): WireRecord {
   const wire: Record<string, Json> = { ...record.extra };
   const source = record as unknown as Readonly<Record<string, Json | undefined>>;
-  for (const [ours, name] of RECORD_OUT) {
+  for (const ours of Object.keys(source)) {
+    const name = OURS.get(ours);
     const value = source[ours];
-    if (value !== undefined) wire[name] = rename(ours, value, 'out');
+    if (name !== undefined && value !== undefined) wire[name] = NESTED.has(ours) ? rename(ours, value, 'out') : value;
   }
   return wire;
 }
@@ -104,36 +111,35 @@ export function recordToWire(record: TaskRecord): WireRecord {
 export function recordFromWire(wire: WireRecord): TaskRecord {
   if (typeof wire !== 'object' || wire === null || Array.isArray(wire))
     throw corrupt('record', 'is not an object', '?');
-  const record: Record<string, unknown> = {};
-  const extra: Record<string, Json> = {};
-  for (const [name, value] of Object.entries(wire)) {
-    const field = Object.hasOwn(RECORD, name) ? RECORD[name] : undefined;
-    if (field) record[field[0]] = value;
-    else define(extra, name, value);
-  }
-  if (Object.keys(extra).length > 0) record['extra'] = extra;
   const id = typeof wire['task_id'] === 'string' ? wire['task_id'].slice(0, 80) : '?';
   if (typeof wire['schema_version'] !== 'string') throw corrupt('schema_version', 'is missing or not text', id);
-  if (!isNewerSchema({ schemaVersion: wire['schema_version'] })) check(wire, id);
-  for (const nested of ['effects', 'settlementReceipt', 'lastError', 'closing', 'human', 'next']) {
-    const value = record[nested];
-    if (typeof value === 'object' && value !== null) record[nested] = rename(nested, value as Json, 'in');
+  const ours = !isNewerSchema({ schemaVersion: wire['schema_version'] });
+  const record: Record<string, unknown> = {};
+  let extra: Record<string, Json> | undefined;
+  for (const name of Object.keys(wire)) {
+    const value = wire[name] as Json;
+    const field = FIELDS.get(name);
+    if (!field) define((extra ??= {}), name, value);
+    else {
+      if (ours && value !== undefined && !fits(field.kind, value))
+        throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
+      record[field.ours] =
+        NESTED.has(field.ours) && typeof value === 'object' && value !== null ? rename(field.ours, value, 'in') : value;
+    }
   }
+  if (extra) record['extra'] = extra;
+  if (ours) check(wire, id);
   return record as unknown as TaskRecord;
 }
 
+/** What every record of our format has. */
 function check(wire: WireRecord, id: string): void {
-  for (const [name, [, kind, required]] of Object.entries(RECORD)) {
-    const value = wire[name];
-    if (value === undefined) {
-      if (required) throw corrupt(name, 'is missing', id);
-    } else if (!fits(kind, value)) {
-      throw corrupt(name, `is not ${EXPECTED[kind]}`, id);
-    }
-  }
+  for (const name of REQUIRED) if (wire[name] === undefined) throw corrupt(name, 'is missing', id);
   if (!STATES.includes(wire['state'] as string)) throw corrupt('state', `is none of ${STATES.join(', ')}`, id);
   if (!STAGES.includes(wire['stage'] as string)) throw corrupt('stage', `is none of ${STAGES.join(', ')}`, id);
-  for (const [name, effect] of Object.entries(wire['effects'] as Record<string, Json>)) {
+  const effects = wire['effects'] as Record<string, Json>;
+  for (const name of Object.keys(effects)) {
+    const effect = effects[name];
     if (!isObject(effect) || typeof effect['key'] !== 'string' || typeof effect['status'] !== 'string') {
       throw corrupt(`effects.${name}`, 'has no key or status', id);
     }
@@ -201,7 +207,8 @@ function each(value: Json, names: Readonly<Record<string, string>>): Json {
 function keys(value: Json, names: Readonly<Record<string, string>>): Json {
   if (!isObject(value)) return value;
   const renamed: Record<string, Json> = {};
-  for (const [key, item] of Object.entries(value)) {
+  for (const key of Object.keys(value)) {
+    const item = value[key];
     if (item !== undefined) define(renamed, Object.hasOwn(names, key) ? (names[key] as string) : key, item);
   }
   return renamed;
@@ -209,7 +216,9 @@ function keys(value: Json, names: Readonly<Record<string, string>>): Json {
 
 /** Sets an own property whatever its name, `__proto__` included. */
 function define(target: Record<string, Json>, key: string, value: Json): void {
-  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+  if (key === '__proto__')
+    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+  else target[key] = value;
 }
 
 function corrupt(field: string, what: string, id: string): LeaseholdError {

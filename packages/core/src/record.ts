@@ -141,6 +141,7 @@ export interface TaskRecord {
 
 /** The record format this version writes, `major.minor`. */
 export const SCHEMA_VERSION = '1.0';
+const MAJOR = 1;
 
 /** The number of progress claims a record keeps. */
 export const HISTORY_LENGTH = 8;
@@ -152,8 +153,7 @@ export function isTerminal(state: TaskState): boolean {
 
 /** True when the format has a higher major version than ours: such a record is left untouched. */
 export function isNewerSchema(record: Pick<TaskRecord, 'schemaVersion'>): boolean {
-  const major = Number.parseInt(record.schemaVersion, 10);
-  return !(major <= Number.parseInt(SCHEMA_VERSION, 10));
+  return record.schemaVersion !== SCHEMA_VERSION && !(Number.parseInt(record.schemaVersion, 10) <= MAJOR);
 }
 
 /** Certainly over: even the earliest possible now is past the expiry. The test a takeover needs. */

@@ -30,9 +30,19 @@ interface Sending {
   readonly wallOffset: number;
 }
 
+const NONCE_BYTES = 9;
+/** Random bytes are cheap by the page, dear by the handful. */
+let page = Buffer.alloc(0);
+let used = 0;
+
 /** A nonce for one write. */
 export function newOpId(): string {
-  return randomBytes(9).toString('base64url');
+  if (used + NONCE_BYTES > page.byteLength) {
+    page = randomBytes(NONCE_BYTES * 256);
+    used = 0;
+  }
+  used += NONCE_BYTES;
+  return page.toString('base64url', used - NONCE_BYTES, used);
 }
 
 /** Waits before an unanswered write is sent again. */

@@ -33,9 +33,13 @@ export interface MemoryLedger extends LedgerDriver {
   readonly table: MemoryTable;
 }
 
+/** A record as JSON, so that nothing is shared with what a caller holds, beside what a write is conditional on. */
+interface Row extends Pick<TaskRecord, 'version' | 'leaseExpiresAt'> {
+  readonly text: string;
+}
+
 class TableState implements MemoryTable {
-  /** JSON of each record: nothing is shared with what a caller holds. */
-  readonly rows = new Map<string, string>();
+  readonly rows = new Map<string, Row>();
   readonly clock: (clock: Clock | undefined) => MemoryClock = memoryClock();
 
   get records(): readonly TaskRecord[] {
@@ -44,7 +48,7 @@ class TableState implements MemoryTable {
 
   read(taskId: string): TaskRecord | undefined {
     const row = this.rows.get(taskId);
-    return row === undefined ? undefined : parse(row);
+    return row && parse(row);
   }
 }
 
@@ -84,11 +88,12 @@ export function memoryLedger(options: MemoryLedgerOptions = {}): MemoryLedger {
     async put(next, lease, expect, signal) {
       const now = begin(signal);
       const expiry = lease && Math.min(now.latest + lease.ms, lease.notBeyond ?? Infinity);
-      const row = toRow(expiry === undefined ? next : { ...next, leaseExpiresAt: expiry }, capabilities.maxRecordBytes);
-      const current = table.read(next.taskId);
-      if (!holds(expect, current, now)) return { ok: false, current, now };
+      const stamped = expiry === undefined ? next : { ...next, leaseExpiresAt: expiry };
+      const { row, record } = toRow(stamped, capabilities.maxRecordBytes);
+      const current = table.rows.get(next.taskId);
+      if (!holds(expect, current, now)) return { ok: false, current: current && parse(current), now };
       table.rows.set(next.taskId, row);
-      return { ok: true, record: parse(row), now };
+      return { ok: true, record, now };
     },
     async get(taskId, signal) {
       const now = begin(signal);
@@ -112,25 +117,29 @@ export function memoryLedger(options: MemoryLedgerOptions = {}): MemoryLedger {
   };
 }
 
-function holds(expect: PutExpectation, current: TaskRecord | undefined, now: StoreTime): boolean {
+function holds(expect: PutExpectation, current: Row | undefined, now: StoreTime): boolean {
   if (expect.version === 0 || current === undefined) return expect.version === 0 && current === undefined;
   if (current.version !== expect.version || !('lease' in expect)) return false;
   if (expect.lease === 'live') return isLive(current, now);
   return expect.lease === 'any' || isLapsed(current, now);
 }
 
-function parse(row: string): TaskRecord {
-  return recordFromWire(JSON.parse(row) as WireRecord);
+function parse({ text }: Pick<Row, 'text'>): TaskRecord {
+  return recordFromWire(JSON.parse(text) as WireRecord);
 }
 
-function toRow(record: TaskRecord, maxBytes: number): string {
-  const row = JSON.stringify(recordToWire(record), (key, value: Json) => {
-    if (typeof value === 'number' && !Number.isFinite(value)) {
-      throw badRequest(key, `of task ${record.taskId} is ${value}, which no store can hold; nothing was written.`);
-    }
-    return value;
-  });
-  const bytes = Buffer.byteLength(row);
+/** The row of a record, and the record as it will be read from it. */
+function toRow(record: TaskRecord, maxBytes: number): { readonly row: Row; readonly record: TaskRecord } {
+  const wire = recordToWire(record);
+  const odd = notFinite(wire, 'record');
+  if (odd) {
+    throw badRequest(
+      odd.key,
+      `of task ${record.taskId} is ${odd.value}, which no store can hold; nothing was written.`,
+    );
+  }
+  const text = JSON.stringify(wire);
+  const bytes = Buffer.byteLength(text);
   if (bytes > maxBytes) {
     throw new LeaseholdError(
       'record-too-large',
@@ -139,7 +148,9 @@ function toRow(record: TaskRecord, maxBytes: number): string {
     );
   }
   try {
-    parse(row);
+    const stored = parse({ text });
+    const { version, leaseExpiresAt } = stored;
+    return { row: { text, version, ...(leaseExpiresAt !== undefined && { leaseExpiresAt }) }, record: stored };
   } catch (cause) {
     throw new LeaseholdError(
       'bad-request',
@@ -147,7 +158,17 @@ function toRow(record: TaskRecord, maxBytes: number): string {
       { cause },
     );
   }
-  return row;
+}
+
+/** The first number that JSON would turn into null. */
+function notFinite(value: Json, key: string): { readonly key: string; readonly value: number } | undefined {
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : { key, value };
+  if (typeof value !== 'object' || value === null) return undefined;
+  for (const name of Object.keys(value)) {
+    const found = notFinite((value as Readonly<Record<string, Json>>)[name] as Json, name);
+    if (found) return found;
+  }
+  return undefined;
 }
 
 function matches(record: TaskRecord, query: LedgerQuery, now: StoreTime): boolean {
