@@ -1,1 +1,13 @@
-export {};
+export { startSqs, type QueueOptions, type SqsEmulator } from './sqs.ts';
+export type { SqsRuleSettings } from './sqs-rules.ts';
+export { startDynamoDb } from './dynamodb.ts';
+export type { Emulator, EmulatorOptions } from './emulator.ts';
+export type { EmulatorTime } from './timetable.ts';
+export { EmulatorError } from './emulator-error.ts';
+export { faultProxy, type FaultProxy, type FaultProxyOptions } from './fault-proxy.ts';
+export { NO_ANSWER, type Fault, type FaultedCall, type FaultWhen, type PlannedFault } from './fault-plan.ts';
+export type { LoggedCall } from './call-log.ts';
+export type { Headers, JsonObject, ProxyAnswer, ProxyRequest } from './exchange.ts';
+export type { AwsError, AwsFailure } from './aws-errors.ts';
+export * as kinds from './kinds.ts';
+export type { EntryFailure } from './kinds.ts';
