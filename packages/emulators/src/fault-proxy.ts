@@ -189,15 +189,17 @@ export class HttpFaultProxy implements FaultProxy {
     response.on('close', () => gone.abort(new Error('the client has gone')));
     response.on('error', () => undefined);
     this.#count(1, 0);
+    let entry: ReturnType<CallLog['add']> | undefined;
     try {
       const request = await this.#read(incoming);
       if (!request) return;
       if (this.#link === 'silent') await this.#hold(hanging(gone.signal));
       const fault = this.#plan.choose(request);
-      const entry = this.#log.add(request, this.timetable.now(), fault !== undefined);
+      entry = this.#log.add(request, this.timetable.now(), fault !== undefined);
       const answer = await (fault ? fault(this.#call(request, gone.signal)) : this.send(request));
       entry.status = await this.#answer(response, answer);
     } catch (error) {
+      if (entry) entry.status = gone.signal.aborted ? 'none' : 502;
       if (gone.signal.aborted) return;
       const message = error instanceof Error ? error.message : String(error);
       await this.#answer(

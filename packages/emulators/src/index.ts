@@ -11,3 +11,4 @@ export type { Headers, JsonObject, ProxyAnswer, ProxyRequest } from './exchange.
 export type { AwsError, AwsFailure } from './aws-errors.ts';
 export * as kinds from './kinds.ts';
 export type { EntryFailure } from './kinds.ts';
+export { tcpProxy, type TcpProxy, type TcpProxyOptions } from './tcp-proxy.ts';

@@ -60,9 +60,11 @@ export interface EntryFailure {
 
 /** SQS batches: the call succeeds, but the entries that `which` accepts (default all) fail and are not applied. */
 export function failEntries(
-  { code = 'InternalError', senderFault = false, message = code }: EntryFailure = {},
+  failure: string | EntryFailure = {},
   which: (index: number, entry: JsonObject) => boolean = () => true,
 ): Fault {
+  const given = typeof failure === 'string' ? { code: failure } : failure;
+  const { code = 'InternalError', senderFault = false, message = code } = given;
   return async (call) => {
     const entries = objectsIn(call.request.json, 'Entries');
     const fails = entries.map((entry, index) => which(index, entry));

@@ -62,7 +62,7 @@ export async function startServerThread(
       const id = ++sequence;
       asked.set(id, { resolve, reject });
       const message: ThreadAsk = { id, ...(now === undefined ? {} : { now }) };
-      worker.postMessage(message);
+      worker.postMessage(message, []);
     });
   let telling: Promise<void> | undefined;
   const sync = async (): Promise<void> => {

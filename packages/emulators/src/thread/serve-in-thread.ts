@@ -6,7 +6,7 @@ import type { ThreadAsk, ThreadSays, ThreadStart } from './thread-messages.ts';
 export async function serveInThread(start: (clock: ThreadClock) => Promise<number>): Promise<void> {
   const { parked, now } = workerData as ThreadStart;
   const clock = new ThreadClock(parked, now);
-  const say = (what: ThreadSays): void => parentPort?.postMessage(what);
+  const say = (what: ThreadSays): void => parentPort?.postMessage(what, []);
   const port = await start(clock);
   parentPort?.on('message', ({ id, now: told }: ThreadAsk) => {
     if (told === undefined) say({ id });

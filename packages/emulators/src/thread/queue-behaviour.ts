@@ -1,0 +1,93 @@
+import { EmulatorError } from '../emulator-error.ts';
+
+interface Message {
+  readonly messageGroupId?: string;
+  readonly sequenceNumber?: string;
+}
+
+/** What is used of the server's own class for a queue; the version of the server is pinned for its sake. */
+interface Queue {
+  readonly messages: Message[];
+  readonly inflightMessages: Map<string, { readonly message: Message; readonly visibilityDeadline: number }>;
+  readonly fifoMessages: Map<string, Message[]>;
+  readonly fifoLockedGroups: Map<string, number>;
+  isFifo(): boolean;
+  dequeueFifo(max: number, visibility: unknown, resolver: unknown): readonly { readonly ReceiptHandle: string }[];
+  deleteMessage(handle: string): boolean;
+  changeVisibility(handle: string, seconds: number): void;
+  processTimers(): void;
+}
+
+const USED = ['isFifo', 'dequeueFifo', 'deleteMessage', 'changeVisibility', 'processTimers'] as const;
+
+/**
+ * Two things that SQS does and the server does not. A receive from a FIFO queue brings several messages of one group, in order, and what
+ * comes back of them keeps its order. And a delete with a handle whose time is over deletes, as long as nobody received the message since.
+ */
+export async function behaveAsSqs(): Promise<void> {
+  // Not among the package's exports, and the only way to these classes.
+  const module = new URL('./sqs/sqsStore.js', import.meta.resolve('fauxqs')).href;
+  const { SqsQueue } = (await import(module)) as { readonly SqsQueue?: { readonly prototype: Queue } };
+  const queue = SqsQueue?.prototype;
+  if (!queue || USED.some((method) => typeof queue[method] !== 'function')) {
+    throw new EmulatorError(
+      'fauxqs',
+      'another version than this was made for',
+      'install the version that package.json names',
+    );
+  }
+  receiveWholeGroups(queue);
+  deleteWhatLapsed(queue);
+}
+
+function receiveWholeGroups(prototype: Queue): void {
+  const { dequeueFifo, changeVisibility, processTimers } = prototype;
+  prototype.dequeueFifo = function dequeue(max, visibility, resolver) {
+    const taken: { readonly ReceiptHandle: string }[] = [];
+    const groups = new Map<string, number>();
+    while (taken.length < Math.min(max, 10)) {
+      const [one] = dequeueFifo.call(this, 1, visibility, resolver);
+      if (!one) break;
+      taken.push(one);
+      const group = this.inflightMessages.get(one.ReceiptHandle)?.message.messageGroupId ?? '';
+      groups.set(group, (groups.get(group) ?? 0) + 1);
+      // The rest of a group is locked for everybody else only.
+      this.fifoLockedGroups.delete(group);
+    }
+    for (const [group, count] of groups) this.fifoLockedGroups.set(group, count);
+    return taken;
+  };
+  const inOrder = (queue: Queue): void => {
+    if (!queue.isFifo()) return;
+    for (const group of queue.fifoMessages.values()) {
+      group.sort((a, b) => (a.sequenceNumber ?? '').localeCompare(b.sequenceNumber ?? ''));
+    }
+  };
+  prototype.changeVisibility = function change(handle, seconds) {
+    changeVisibility.call(this, handle, seconds);
+    inOrder(this);
+  };
+  prototype.processTimers = function process() {
+    processTimers.call(this);
+    inOrder(this);
+  };
+}
+
+function deleteWhatLapsed(prototype: Queue): void {
+  const { deleteMessage, processTimers } = prototype;
+  // By the message, so that nothing is remembered of messages that are gone.
+  const lapsed = new WeakMap<Message, string>();
+  prototype.processTimers = function process() {
+    const now = Date.now();
+    for (const [handle, { message, visibilityDeadline }] of this.inflightMessages) {
+      if (visibilityDeadline <= now) lapsed.set(message, handle);
+    }
+    processTimers.call(this);
+  };
+  prototype.deleteMessage = function remove(handle) {
+    const index = this.messages.findIndex((message) => lapsed.get(message) === handle);
+    if (index === -1) return deleteMessage.call(this, handle);
+    this.messages.splice(index, 1);
+    return true;
+  };
+}
