@@ -1,0 +1,113 @@
+import { createHash, randomUUID } from 'node:crypto';
+import type { SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
+import { TASK_ID_ATTRIBUTE, type BrokerErrorCode, type OutgoingMessage, type SendOutcome } from '@leasehold/core';
+import { countedBytes, writeAttributes } from './message-attributes.ts';
+import { textOfBody } from './message-text.ts';
+import { BATCH, MOST_BYTES } from './queue-settings.ts';
+import type { SqsCalls } from './sqs-client.ts';
+import { classifySqsError, failedEntry } from './sqs-errors.ts';
+
+/** A message as SQS takes it, without an id yet. */
+type Entry = Omit<SendMessageBatchRequestEntry, 'Id'>;
+
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html: groups and deduplication ids alike.
+const PLAIN_ID = /^[!-~]{1,128}$/;
+
+function entryOf(message: OutgoingMessage, fifo: boolean): Entry {
+  const { text, encoded } = textOfBody(message.body);
+  const delay = Math.ceil((message.delayMs ?? 0) / 1_000);
+  const { groupId, deduplicationId, attributes } = message;
+  // Without a group every task is one of its own, so that nothing waits for another.
+  const group = groupId ?? (fifo ? (attributes[TASK_ID_ATTRIBUTE] ?? deduplicationId ?? randomUUID()) : undefined);
+  return {
+    MessageBody: text,
+    MessageAttributes: writeAttributes(attributes, encoded),
+    ...(group !== undefined && { MessageGroupId: plainId(group) }),
+    ...(fifo && { MessageDeduplicationId: plainId(deduplicationId ?? randomUUID()) }),
+    ...(delay > 0 && { DelaySeconds: delay }),
+  };
+}
+
+/** SQS takes no longer ids and no other characters: those are hashed, always alike. */
+function plainId(id: string): string {
+  return PLAIN_ID.test(id) ? id : createHash('sha256').update(id).digest('hex');
+}
+
+/** An entry, or why it cannot be sent at all. */
+export type Prepared = Entry | { readonly failed: BrokerErrorCode };
+
+/** Writes a message for a queue; one that is too large for it is refused here, since SQS would refuse its whole batch. */
+export function prepare(message: OutgoingMessage, fifo: boolean, maxBodyBytes: number): Prepared {
+  if (message.body.byteLength > maxBodyBytes) return { failed: 'invalid' };
+  const entry = entryOf(message, fifo);
+  return sizeOf(entry) > MOST_BYTES ? { failed: 'invalid' } : entry;
+}
+
+/**
+ * Sends, in order, in as few calls as the sizes allow. One outcome per entry: what no call confirmed has failed. Rejects when the first call
+ * does: nothing was sent then, as far as is known.
+ */
+export async function sendEntries(
+  calls: SqsCalls,
+  queueUrl: string,
+  entries: readonly Prepared[],
+  signal: AbortSignal,
+): Promise<readonly SendOutcome[]> {
+  const good = entries.filter((entry) => !('failed' in entry)) as readonly Entry[];
+  const sent: SendOutcome[] = [];
+  let failed: BrokerErrorCode = 'unknown';
+  for (const batch of batchesOf(good)) {
+    try {
+      sent.push(...(await sendBatch(calls, queueUrl, batch, signal)));
+    } catch (error) {
+      if (sent.length === 0) throw error;
+      // No further call: later messages of a group are not to overtake those that failed.
+      failed = classifySqsError(error);
+      break;
+    }
+  }
+  let next = 0;
+  return entries.map((entry) => ('failed' in entry ? { failed: entry.failed } : (sent[next++] ?? { failed })));
+}
+
+async function sendBatch(
+  calls: SqsCalls,
+  queueUrl: string,
+  batch: readonly Entry[],
+  signal: AbortSignal,
+): Promise<readonly SendOutcome[]> {
+  const answer = await calls.send(
+    { QueueUrl: queueUrl, Entries: batch.map((entry, index) => ({ ...entry, Id: String(index) })) },
+    signal,
+  );
+  const sent = new Map(answer.Successful?.map((entry) => [entry.Id, entry.MessageId]));
+  const failed = new Map(answer.Failed?.map((entry) => [entry.Id, entry]));
+  return batch.map((_, index) => {
+    const refused = failed.get(String(index));
+    if (refused) return failedEntry(refused);
+    const messageId = sent.get(String(index));
+    return messageId === undefined ? { failed: 'unknown' } : { messageId };
+  });
+}
+
+/** By count and by the bytes that SQS counts: base64 and types make them more than core knows of. */
+function batchesOf(entries: readonly Entry[]): readonly (readonly Entry[])[] {
+  const batches: Entry[][] = [];
+  let bytes = 0;
+  for (const entry of entries) {
+    const size = sizeOf(entry);
+    const last = batches.at(-1);
+    if (last && last.length < BATCH && bytes + size <= MOST_BYTES) {
+      last.push(entry);
+      bytes += size;
+    } else {
+      batches.push([entry]);
+      bytes = size;
+    }
+  }
+  return batches;
+}
+
+function sizeOf({ MessageBody = '', MessageAttributes = {} }: Entry): number {
+  return countedBytes(MessageBody, MessageAttributes);
+}

@@ -1,0 +1,132 @@
+import { isLeaseholdError, type BrokerErrorCode, type HandleOutcome } from '@leasehold/core';
+
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html and the errors of each operation there.
+const CODES: Readonly<Record<string, BrokerErrorCode>> = {
+  // The queue or the account is asked too much, or (OverLimit) too many of its messages are in flight.
+  OverLimit: 'throttled',
+  RequestThrottled: 'throttled',
+  RequestThrottledException: 'throttled',
+  RequestLimitExceeded: 'throttled',
+  Throttling: 'throttled',
+  ThrottlingException: 'throttled',
+  ThrottledException: 'throttled',
+  TooManyRequestsException: 'throttled',
+  SlowDown: 'throttled',
+  BandwidthLimitExceeded: 'throttled',
+  KmsThrottled: 'throttled',
+
+  InternalError: 'unavailable',
+  InternalFailure: 'unavailable',
+  InternalServerError: 'unavailable',
+  ServiceUnavailable: 'unavailable',
+  ServiceUnavailableException: 'unavailable',
+  RequestTimeout: 'unavailable',
+  RequestTimeoutException: 'unavailable',
+  TimeoutError: 'unavailable',
+
+  QueueDoesNotExist: 'not-found',
+  NonExistentQueue: 'not-found',
+  QueueDeletedRecently: 'not-found',
+  InvalidAddress: 'not-found',
+
+  AccessDenied: 'denied',
+  AccessDeniedException: 'denied',
+  AuthFailure: 'denied',
+  CredentialsProviderError: 'denied',
+  ExpiredToken: 'denied',
+  ExpiredTokenException: 'denied',
+  IncompleteSignature: 'denied',
+  InvalidAccessKeyId: 'denied',
+  InvalidClientTokenId: 'denied',
+  InvalidSecurity: 'denied',
+  InvalidSignatureException: 'denied',
+  KmsAccessDenied: 'denied',
+  KmsDisabled: 'denied',
+  KmsInvalidState: 'denied',
+  KmsNotFound: 'denied',
+  MissingAuthenticationToken: 'denied',
+  NotAuthorized: 'denied',
+  OptInRequired: 'denied',
+  RequestExpired: 'denied',
+  RequestInTheFuture: 'denied',
+  RequestTimeTooSkewed: 'denied',
+  SignatureDoesNotMatch: 'denied',
+  TokenProviderError: 'denied',
+  UnrecognizedClientException: 'denied',
+};
+
+const NETWORK: ReadonlySet<string> = new Set([
+  'EAI_AGAIN',
+  'ECONNABORTED',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETDOWN',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+]);
+
+const PREFIX = /^(com\.amazonaws\.sqs#|AWS\.SimpleQueueService\.)/;
+
+/** What an error of the SDK, or one of ours, comes down to. Pure; never throws. */
+export function classifySqsError(error: unknown): BrokerErrorCode {
+  if (isLeaseholdError(error)) return ownCode(error.code);
+  const named = CODES[nameOf(field(error, 'name'))] ?? CODES[nameOf(field(error, 'Code'))];
+  if (named) return named;
+  if (NETWORK.has(String(field(error, 'code'))) || NETWORK.has(String(field(field(error, 'cause'), 'code'))))
+    return 'unavailable';
+  const status = Number(field(field(error, '$metadata'), 'httpStatusCode'));
+  if (status === 429) return 'throttled';
+  if (status >= 500) return 'unavailable';
+  if (status === 403 || status === 401) return 'denied';
+  if (status >= 400 || field(error, '$fault') === 'client') return 'invalid';
+  return 'unknown';
+}
+
+/** One entry of a batch that SQS did not carry out, as it names it. */
+export interface FailedEntry {
+  readonly Code?: string | undefined;
+  readonly Message?: string | undefined;
+  readonly SenderFault?: boolean | undefined;
+}
+
+/** What an entry that failed comes down to. */
+export function failedEntry({ Code, SenderFault }: FailedEntry): { readonly failed: BrokerErrorCode } {
+  return { failed: CODES[nameOf(Code)] ?? (SenderFault === false ? 'unavailable' : 'invalid') };
+}
+
+/** The same for a receipt handle: one that SQS does not know, or whose time is over, is gone for good. */
+export function failedHandle(entry: FailedEntry): HandleOutcome {
+  const code = nameOf(entry.Code);
+  if (code === 'ReceiptHandleIsInvalid' || code === 'MessageNotInflight') return 'gone';
+  // One code for many things; https://github.com/aws/aws-sdk-js/issues/1279 shows the words.
+  if (code === 'InvalidParameterValue' && /has expired|does not exist or is not available/i.test(entry.Message ?? ''))
+    return 'gone';
+  return failedEntry(entry);
+}
+
+function ownCode(code: string): BrokerErrorCode {
+  switch (code) {
+    case 'unavailable':
+    case 'closed':
+      return 'unavailable';
+    case 'refused':
+      return 'denied';
+    case 'not-found':
+      return 'not-found';
+    case 'timeout':
+      return 'unknown';
+    default:
+      return 'invalid';
+  }
+}
+
+function nameOf(code: unknown): string {
+  return typeof code === 'string' ? code.replace(PREFIX, '') : '';
+}
+
+function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+}
