@@ -46,8 +46,8 @@ export function jobs(bench: Bench, kinds: readonly Kind[]): readonly AnyTask[] {
     defineTask({
       type,
       lease: LEASE_MS,
-      limits: { attempts: ATTEMPTS, tool: '20s', stage: '60s' },
-      backoff: { first: '500ms', max: '4s' },
+      limits: { attempts: ATTEMPTS, tool: 20_000, stage: 60_000 },
+      backoff: { first: 500, max: 4_000 },
       run: (input: Input, ctx) => {
         bench.began(ctx);
         return run(input, ctx);
@@ -64,7 +64,7 @@ export function jobs(bench: Bench, kinds: readonly Kind[]): readonly AnyTask[] {
 type Handler = (bench: Bench, ctx: TaskContext, input: Input) => Promise<unknown>;
 
 const work = async (bench: Bench, ctx: TaskContext, ms: number): Promise<void> => {
-  if (ms > 0) await ctx.call('work', { timeout: '30s' }, ({ signal }) => sleep(bench.clock, ms, signal));
+  if (ms > 0) await ctx.call('work', { timeout: 30_000 }, ({ signal }) => sleep(bench.clock, ms, signal));
 };
 
 const HANDLERS: Readonly<Record<Kind, Handler>> = {

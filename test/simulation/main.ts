@@ -50,7 +50,7 @@ async function main(): Promise<number> {
   if (values.planted) return allPlanted();
   if (seed !== undefined) {
     const plan = planOf(seed);
-    return report(await runSchedule(kept ? reduced(plan, kept) : plan, { trace: values.trace }), seed);
+    return report(await runSchedule(kept ? reduced(plan, kept) : plan, values.trace ? 'lines' : 'print'), seed);
   }
   return explore(from, schedules);
 }

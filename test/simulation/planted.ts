@@ -96,9 +96,9 @@ export const PLANTED: readonly PlantedFault[] = [
   {
     name: 'whoever waits for a person loses its message',
     seed: 2,
-    file: core('record-changes'),
-    from: 'for (const [name, value] of Object.entries(fields)) if (value === undefined) delete next[name];',
-    to: "for (const [name, value] of Object.entries(fields)) if (value === undefined) delete next[name];\n  delete next['parked'];",
+    file: core('decide'),
+    from: 'parked: event.parked,',
+    to: '',
   },
   // task-lease
   {
@@ -228,8 +228,8 @@ export const PLANTED: readonly PlantedFault[] = [
     name: 'a new attempt of a closing task runs its handler',
     seed: 10,
     file: worker('attempt'),
-    from: 'return this.port.task.record.closing ? await this.#runClosing() : await this.#runHandler();',
-    to: 'return await this.#runHandler();',
+    from: 'if (this.task.record.closing) return this.#conclude();',
+    to: '',
   },
   // heartbeat
   {

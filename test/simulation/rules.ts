@@ -15,12 +15,12 @@ export class Rules {
   /** Owners that gave a task up by a write of their own and may not know it yet, as `<owner> <task>`. */
   readonly gaveUp: Set<string> = new Set();
   readonly #now: () => number;
-  readonly #note: (text: string) => void;
+  readonly #note: (text: () => string) => void;
   readonly #firstSent = new Map<string, number>();
   readonly #lost = new Set<string>();
   #calls = 0;
 
-  constructor(now: () => number, note: (text: string) => void) {
+  constructor(now: () => number, note: (text: () => string) => void) {
     this.#now = now;
     this.#note = note;
   }
@@ -41,11 +41,11 @@ export class Rules {
         // By call, not by process: a write that was sent before its sender was refused may well arrive after that.
         const outcome = await this.invariants.watch(driver, `call ${++this.#calls}`).put(next, lease, expect, signal);
         if (!outcome.ok) {
-          this.#note(`   refused: ${next.taskId} is ${show(outcome.current)}`);
+          this.#note(() => `   refused: ${next.taskId} is ${show(outcome.current)}`);
           return outcome;
         }
         const before = this.records.get(next.taskId);
-        this.#note(`   ${next.taskId}: ${show(before)} -> ${show(outcome.record)}`);
+        this.#note(() => `   ${next.taskId}: ${show(before)} -> ${show(outcome.record)}`);
         this.#judge(before, outcome.record, lease, worker);
         this.records.set(next.taskId, outcome.record);
         return outcome;

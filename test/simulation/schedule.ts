@@ -4,7 +4,7 @@ import { ATTEMPTS, GOOD } from './jobs.ts';
 import { FAULTY_MS, type Plan, type PlannedFault } from './plan.ts';
 import { Seeded } from './seeded.ts';
 import { SimWorld } from './sim-world.ts';
-import { Trace } from './trace.ts';
+import { Trace, type Keeps } from './trace.ts';
 
 /** Everything has to have ended this long after the last fault. Virtual milliseconds. */
 const CALM_MS = 240_000;
@@ -17,29 +17,54 @@ export interface Run {
   readonly failure?: string;
   readonly steps: number;
   readonly virtualMs: number;
-  readonly print: string;
+  /** Compares two runs; only where a print or a trace was asked for. */
+  readonly print?: string;
   readonly lines: readonly string[];
   /** Final states, by task. */
   readonly states: Readonly<Record<string, string>>;
 }
 
+/** What the look endpoint answers with: a whole body, where Node's own is a stream. */
+class PlainResponse {
+  readonly status: number;
+  readonly body = null;
+  readonly #text: string;
+
+  constructor(text: string, init: { readonly status?: number } = {}) {
+    this.#text = text;
+    this.status = init.status ?? 200;
+  }
+
+  get ok(): boolean {
+    return this.status >= 200 && this.status < 300;
+  }
+
+  async json(): Promise<unknown> {
+    return JSON.parse(this.#text);
+  }
+}
+
 /** Runs one schedule. Not two at once in one process: `Math.random` and `fetch` are the schedule's while it runs. */
-export async function runSchedule(plan: Plan, options: { readonly trace?: boolean } = {}): Promise<Run> {
-  const trace = new Trace(options.trace ?? false);
+export async function runSchedule(plan: Plan, keeps: Keeps = 'nothing'): Promise<Run> {
+  const trace = new Trace(keeps);
   const chance = new Seeded(plan.seed + 2);
   const { random } = Math;
-  const { fetch } = globalThis;
+  const { fetch, Response } = globalThis;
+  const { stackTraceLimit } = Error;
   Math.random = () => chance.next();
   const world = new SimWorld(plan, trace);
   globalThis.fetch = world.fetch;
+  globalThis.Response = PlainResponse as unknown as typeof Response;
+  // Faults raise errors by the dozen, and nobody reads where.
+  if (keeps !== 'lines') Error.stackTraceLimit = 0;
   try {
     const failure = await play(world);
-    if (failure !== undefined) trace.note(world.clock.monotonic(), `FAILED: ${failure}`);
+    if (failure !== undefined) trace.note(world.clock.monotonic(), () => `FAILED: ${failure}`);
     return {
       ...(failure !== undefined && { failure }),
       steps: world.clock.steps,
       virtualMs: world.clock.monotonic(),
-      print: world.print,
+      ...(trace.print !== undefined && { print: trace.print }),
       lines: trace.lines,
       states: Object.fromEntries([...world.rules.records].map(([id, { state }]) => [id, state])),
     };
@@ -47,6 +72,8 @@ export async function runSchedule(plan: Plan, options: { readonly trace?: boolea
     for (const { process } of world.hosts) process.kill();
     Math.random = random;
     globalThis.fetch = fetch;
+    globalThis.Response = Response;
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 
@@ -60,7 +87,8 @@ async function play(world: SimWorld): Promise<string | undefined> {
   }
   for (const fault of plan.faults) if ('at' in fault) clock.timer(fault.at, () => befall(world, fault));
   answerQuestions(world);
-  const settled = (): boolean => clock.monotonic() > 1_000 + lastFault(plan) && ended(world);
+  const last = 1_000 + lastFault(plan);
+  const settled = (): boolean => clock.monotonic() > last && ended(world);
   await clock.runUntil(() => failed() || settled(), FAULTY_MS);
   // Whoever died is back by now.
   for (let slot = 0; slot < plan.processes; slot++) if (!world.inSlot(slot)) world.start(slot);
@@ -94,7 +122,7 @@ function lastFault(plan: Plan): number {
 
 function befall(world: SimWorld, fault: Extract<PlannedFault, { at: number }>): void {
   const { trace, clock, plan } = world;
-  trace.note(clock.monotonic(), `FAULT ${JSON.stringify(fault)}`);
+  trace.note(clock.monotonic(), () => `FAULT ${JSON.stringify(fault)}`);
   const host = 'slot' in fault ? world.inSlot(fault.slot) : undefined;
   const again = (slot: number, afterMs: number): void =>
     void clock.timer(afterMs, () => void (world.inSlot(slot) ?? world.start(slot)));
@@ -145,22 +173,27 @@ function answerQuestions(world: SimWorld): void {
   world.clock.timer(2_000, () => answerQuestions(world));
 }
 
-function unended(world: SimWorld): readonly string[] {
-  const tasks = world.plan.tasks.map(({ id }) => id);
-  const children = world.plan.tasks
-    .filter(({ id, kind }) => kind === 'follow-up' && world.record(id)?.state === 'settled')
-    .map(({ id }) => `${id}:next:0`);
-  return [...tasks, ...children].filter(
-    (id) => !isTerminal(world.record(id)?.state ?? 'queued') || world.record(id)?.next !== undefined,
-  );
+/** The tasks that there are: those that were asked for, and the follow-ups of what is settled. */
+function* tasksOf(world: SimWorld): Iterable<string> {
+  for (const { id, kind } of world.plan.tasks) {
+    yield id;
+    if (kind === 'follow-up' && world.record(id)?.state === 'settled') yield `${id}:next:0`;
+  }
+}
+
+function isOver(world: SimWorld, id: string): boolean {
+  const record = world.record(id);
+  return record !== undefined && isTerminal(record.state) && record.next === undefined;
 }
 
 function ended(world: SimWorld): boolean {
-  return unended(world).length === 0 && world.queue.messages.length === 0;
+  for (const id of tasksOf(world)) if (!isOver(world, id)) return false;
+  return world.queue.messages.length === 0;
 }
 
 function unfinished(world: SimWorld): string {
-  const open = unended(world).map((id) => `${id} is ${world.record(id)?.state ?? 'not recorded'}`);
+  const left = [...tasksOf(world)].filter((id) => !isOver(world, id));
+  const open = left.map((id) => `${id} is ${world.record(id)?.state ?? 'not recorded'}`);
   return [...open, ...(world.queue.messages.length > 0 ? ['a message is left'] : [])].join(', ');
 }
 

@@ -13,7 +13,7 @@ import { createWorker, type TaskContext, type Worker } from '@leasehold/worker';
 import { Process, running } from '../../packages/worker/src/testing/process.ts';
 import { Receiver } from '../../packages/worker/test/receiver.ts';
 import { jobs, type Bench } from './jobs.ts';
-import { fingerprint, type Trace } from './trace.ts';
+import type { Trace } from './trace.ts';
 import type { Link, Plan } from './plan.ts';
 import { Rules } from './rules.ts';
 import { Seeded } from './seeded.ts';
@@ -53,7 +53,7 @@ export class SimWorld {
   constructor(plan: Plan, trace: Trace) {
     this.plan = plan;
     this.trace = trace;
-    const note = (text: string): void => trace.note(this.clock.monotonic(), text);
+    const note = (text: () => string): void => trace.note(this.clock.monotonic(), text);
     // The store's time, which follows the monotonic clock.
     this.rules = new Rules(() => this.clock.wall(), note);
     this.wire = new Wire({ clock: this.clock, random: new Seeded(plan.seed + 1), plan, note });
@@ -103,15 +103,15 @@ export class SimWorld {
         broker,
         tasks: jobs(bench, [...new Set(this.plan.tasks.map(({ kind }) => kind))]),
         concurrency: 2,
-        drain: '5s',
-        abortGrace: '1s',
+        drain: 5_000,
+        abortGrace: 1_000,
         signals: false,
         service: name,
         logger: { warn: () => undefined },
       }),
     );
     const host: Host = { name, slot, process, worker, contexts, stopped: false };
-    this.trace.note(this.clock.monotonic(), `${name} starts`);
+    this.trace.note(this.clock.monotonic(), () => `${name} starts`);
     running.run(process, () => void worker.run().then(() => (host.stopped = true)));
     this.hosts.push(host);
     this.#hostOf.set(process, host);
@@ -199,7 +199,7 @@ export class SimWorld {
     signal: AbortSignal,
     call: (signal: AbortSignal) => Promise<Answer>,
   ): Promise<Answer> {
-    this.trace.note(this.clock.monotonic(), `${process.name} ${link}: ${what}`);
+    this.trace.note(this.clock.monotonic(), () => `${process.name} ${link}: ${what}`);
     return process.outside(
       what,
       () => this.wire.carry({ slot, link, method }, call, signal),
@@ -252,6 +252,7 @@ export class SimWorld {
 
   /** Nobody believes to hold what the ledger has given to another, or to hold it longer than the ledger says. */
   honest(): void {
+    if (!this.#anyRunning()) return;
     const now = this.clock.wall();
     for (const host of this.hosts) {
       if (!host.process.alive || host.stopped) continue;
@@ -273,6 +274,11 @@ export class SimWorld {
     }
   }
 
+  #anyRunning(): boolean {
+    for (const { state } of this.rules.records.values()) if (state === 'running') return true;
+    return false;
+  }
+
   #taskOf({
     messageId,
     attributes,
@@ -288,10 +294,5 @@ export class SimWorld {
       this.#ids.set(messageId, id);
     }
     return id;
-  }
-
-  /** What the run came to, for comparing two. */
-  get print(): string {
-    return fingerprint(this.trace);
   }
 }

@@ -8,32 +8,44 @@ import type { SimClock } from './sim-clock.ts';
 const CLIENT_TIMEOUT_MS = 4_000;
 
 type CallFault = Extract<PlannedFault, { what: 'call' }>;
+type StrikeFault = Extract<PlannedFault, { what: 'strike' }>;
+type Partition = Extract<PlannedFault, { what: 'partition' }>;
+type Throttle = Extract<PlannedFault, { what: 'throttle' }>;
+
+/** What is on its way cannot be called off. */
+const NEVER = new AbortController().signal;
 
 /** The links between processes and what they call: every request takes its time, and may get lost, be late or be refused. */
 export class Wire {
   readonly #clock: SimClock;
   readonly #random: Seeded;
-  readonly #plan: Plan;
+  readonly #strikes: readonly StrikeFault[];
+  readonly #calls: readonly CallFault[];
+  readonly #partitions: readonly Partition[];
+  readonly #throttles: readonly Throttle[];
   readonly #startedAt: number;
   readonly #seen = new Map<string, number>();
-  readonly #note: (text: string) => void;
+  readonly #note: (text: () => string) => void;
 
-  constructor(parts: { clock: SimClock; random: Seeded; plan: Plan; note: (text: string) => void }) {
+  constructor(parts: { clock: SimClock; random: Seeded; plan: Plan; note: (text: () => string) => void }) {
     this.#clock = parts.clock;
     this.#random = parts.random;
-    this.#plan = parts.plan;
+    const { faults } = parts.plan;
+    this.#strikes = faults.filter((fault) => fault.what === 'strike');
+    this.#calls = faults.filter((fault) => fault.what === 'call');
+    this.#partitions = faults.filter((fault) => fault.what === 'partition');
+    this.#throttles = faults.filter((fault) => fault.what === 'throttle');
     this.#note = parts.note;
     this.#startedAt = parts.clock.monotonic();
   }
 
   /** What befalls the process at the call that it makes now. */
   strike(slot: number, link: Link): Strike | undefined {
+    if (this.#strikes.length === 0) return undefined;
     const nth = this.#count(`strike ${slot} ${link}`);
-    const found = this.#plan.faults.find(
-      (fault) => fault.what === 'strike' && fault.slot === slot && fault.link === link && fault.nth === nth,
-    );
-    if (found?.what !== 'strike' || !this.faulty) return undefined;
-    this.#note(`${found.fate} at this call${found.fate.startsWith('paused') ? `, for ${found.forMs} ms` : ''}`);
+    const found = this.#strikes.find((fault) => fault.slot === slot && fault.link === link && fault.nth === nth);
+    if (!found || !this.faulty) return undefined;
+    this.#note(() => `${found.fate} at this call${found.fate.startsWith('paused') ? `, for ${found.forMs} ms` : ''}`);
     return { fate: found.fate, forMs: found.forMs };
   }
 
@@ -55,8 +67,10 @@ export class Wire {
     const before = 0.2 + this.#random.next() * this.#random.pick([2, 25]);
     const after = 0.2 + this.#random.next() * this.#random.pick([2, 25]);
     if (fault)
-      this.#note(`${fault.fate}${fault.fate === 'late' || fault.fate === 'slow answer' ? ` by ${fault.ms} ms` : ''}`);
-    if (this.#during('throttle', slot, link)) {
+      this.#note(
+        () => `${fault.fate}${fault.fate === 'late' || fault.fate === 'slow answer' ? ` by ${fault.ms} ms` : ''}`,
+      );
+    if (this.#throttles.some((throttle) => this.#befalls(throttle, slot, link))) {
       await this.#sleep(before);
       throw new InjectedError('throttled', `throttled: ${method}`);
     }
@@ -64,7 +78,7 @@ export class Wire {
     await this.#sleep(before + (fault?.fate === 'late' ? fault.ms : 0));
     const receives = method === 'receive';
     if (receives) signal.throwIfAborted();
-    const answer = await settled(call(receives ? signal : new AbortController().signal));
+    const answer = await settled(call(receives ? signal : NEVER));
     await this.#sleep(after + (fault?.fate === 'slow answer' ? fault.ms : 0));
     if (fault?.fate === 'answer lost' || this.#cut(slot, link, 'answers')) return this.#silence(link);
     if ('error' in answer) throw answer.error;
@@ -79,12 +93,12 @@ export class Wire {
   }
 
   #faultAt(slot: number, link: Link, method: string): CallFault | undefined {
+    if (this.#calls.length === 0) return undefined;
     const any = this.#count(`${slot} ${link}`);
     const own = this.#count(`${slot} ${link} ${method}`);
     if (!this.faulty) return undefined;
-    return this.#plan.faults.find(
-      (fault): fault is CallFault =>
-        fault.what === 'call' &&
+    return this.#calls.find(
+      (fault) =>
         fault.slot === slot &&
         fault.link === link &&
         (fault.method === undefined ? fault.nth === any : fault.method === method && fault.nth === own),
@@ -92,23 +106,13 @@ export class Wire {
   }
 
   #cut(slot: number, link: Link, way: 'requests' | 'answers'): boolean {
-    return this.#plan.faults.some(
-      (fault) =>
-        fault.what === 'partition' &&
-        fault.slot === slot &&
-        fault.link === link &&
-        (fault.way === 'both' || fault.way === way) &&
-        this.#within(fault),
+    return this.#partitions.some(
+      (partition) => (partition.way === 'both' || partition.way === way) && this.#befalls(partition, slot, link),
     );
   }
 
-  #during(what: 'throttle', slot: number, link: Link): boolean {
-    return this.#plan.faults.some(
-      (fault) => fault.what === what && fault.slot === slot && fault.link === link && this.#within(fault),
-    );
-  }
-
-  #within(fault: { readonly at: number; readonly forMs: number }): boolean {
+  #befalls(fault: Partition | Throttle, slot: number, link: Link): boolean {
+    if (fault.slot !== slot || fault.link !== link) return false;
     const now = this.#elapsed;
     return now >= fault.at && now < fault.at + fault.forMs && this.faulty;
   }

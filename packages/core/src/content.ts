@@ -19,7 +19,11 @@ export interface ContentStore {
  */
 export async function stowResult(
   value: unknown,
-  options: { readonly maxInlineBytes?: number; readonly store?: ContentStore; readonly signal: AbortSignal },
+  options: {
+    readonly maxInlineBytes?: number;
+    readonly store?: ContentStore;
+    readonly signal?: AbortSignal;
+  } = {},
 ): Promise<Content | undefined> {
   if (value === undefined) return undefined;
   let text: string;
@@ -32,7 +36,8 @@ export async function stowResult(
   if (bytes.byteLength <= (options.maxInlineBytes ?? MAX_INLINE_BYTES)) return { inline: JSON.parse(text) as Json };
   const digest = { sha256: sha256(bytes), bytes: bytes.byteLength };
   if (!options.store) return digest;
-  return { ...digest, ref: await options.store.put({ sha256: digest.sha256, bytes }, options.signal) };
+  const signal = options.signal ?? new AbortController().signal;
+  return { ...digest, ref: await options.store.put({ sha256: digest.sha256, bytes }, signal) };
 }
 
 /**

@@ -1,5 +1,7 @@
 import type { Clock, ContentStore } from '@leasehold/core';
 import type { Heartbeat } from './heartbeat.ts';
+import type { LimitWatch } from './limits.ts';
+import type { Timetable } from './timetable.ts';
 
 /** How an attempt ended. */
 export type AttemptOutcome =
@@ -20,6 +22,7 @@ export type AttemptOutcome =
 export interface AttemptServices {
   readonly clock: Clock;
   readonly heartbeat: Heartbeat;
+  readonly limits: Timetable<LimitWatch>;
   readonly contentStore?: ContentStore;
   /** How long an aborted handler may take to end before it counts as leaked, in milliseconds. */
   readonly graceMs: number;

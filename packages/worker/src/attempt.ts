@@ -4,12 +4,10 @@ import {
   isRetryableError,
   LeaseholdError,
   MAX_INLINE_BYTES,
-  PermanentError,
-  readContent,
   stowResult,
 } from '@leasehold/core';
 import { backoffDelay, openEffects } from '@leasehold/core';
-import type { Content, FollowUp, Lost, Outcome, Stage, TaskError, TaskMessage } from '@leasehold/core';
+import type { Content, FollowUp, Lost, Outcome, Stage, TaskError, TaskLease, TaskMessage } from '@leasehold/core';
 import { TaskAborted, type AbortCause } from './abort-reason.ts';
 import type { AttemptPort } from './attempt-port.ts';
 import { receiptOf, rejectResult } from './attempt-result.ts';
@@ -19,28 +17,27 @@ import type { TaskDefinition } from './define-task.ts';
 import type { EffectHost } from './effect.ts';
 import { ClosingSignal } from './effect.ts';
 import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
-import { createContext, HandOffSignal } from './context.ts';
+import { Abort } from './abort.ts';
+import { HandOffSignal } from './context.ts';
 import { createEffectHost } from './effect-host.ts';
 import { AskHumanSignal } from './human.ts';
 import type { Kept } from './heartbeat.ts';
-import { watchLimits, type LimitWatch } from './limits.ts';
+import { runHandler, type HandlerEnd } from './handler-run.ts';
+import { LimitWatch, type Limited } from './limits.ts';
 import { OutsideCalls } from './outside-calls.ts';
-import { endedInTime } from './patience.ts';
 import { toTaskError } from './redact.ts';
-import { issuePaths } from './standard-schema.ts';
 
-type HandlerEnd = { readonly value: unknown } | { readonly error: unknown } | 'running';
-
-/** One attempt at one task: runs the handler under the lease and gives the task its next state. */
-export class Attempt {
+/**
+ * One attempt at one task: runs the handler under the lease and gives the task its next state. There may be ten thousand at a time, so
+ * what most of them never need is made when it is asked for.
+ */
+export class Attempt implements Kept, Limited {
   readonly port: AttemptPort;
   readonly definition: TaskDefinition;
   readonly message: TaskMessage;
   readonly services: AttemptServices;
   readonly limits: LimitWatch;
-  /** The task may settle while one of these is abandoned, but nothing gives it back. */
-  readonly outside: OutsideCalls = new OutsideCalls();
-  readonly effects: Map<string, EffectOptions<unknown, unknown>> = new Map();
+  readonly aborted: Abort = new Abort();
   readonly followUps: FollowUp[] = [];
   readonly startedAt: number;
   closing = false;
@@ -51,11 +48,10 @@ export class Attempt {
   reason = 'claimed';
   lastEffect: VerifiedEffect<unknown> | undefined;
   result: unknown;
-  readonly #controller = new AbortController();
-  readonly #kept: Kept;
-  readonly #host: EffectHost;
   readonly #unwatch: () => void;
-  #aborted: { readonly cause: AbortCause; readonly at: number } | undefined;
+  #outside: OutsideCalls | undefined;
+  #effects: Map<string, EffectOptions<unknown, unknown>> | undefined;
+  #host: EffectHost | undefined;
 
   constructor(parts: {
     port: AttemptPort;
@@ -67,59 +63,86 @@ export class Attempt {
     this.definition = parts.definition;
     this.message = parts.message;
     this.services = parts.services;
-    const { task } = this.port;
-    const { clock } = this.services;
+    const { clock, limits } = this.services;
     this.startedAt = clock.monotonic();
-    this.#kept = {
-      task,
-      brokerUntil: () => this.port.brokerUntil(),
-      beat: () => this.port.renew({ stage: this.stage, reason: this.reason }),
-      lost: (loss) => this.#loseWith(loss),
-    };
-    this.limits = watchLimits({
-      clock,
-      definition: this.definition,
-      capAt: this.port.capAt,
-      marginMs: task.timing.marginMs,
-      near: (leftMs) => task.announce('lease_cap_near', { durationMs: leftMs }),
-      failed: (error) =>
-        task.announce('warning', {
-          reason: 'onCapNear failed',
-          errorCode: error instanceof Error ? error.name : 'unknown',
-        }),
-      over: (cause, message) => {
-        // A stalled handler's claim of progress is not believed any longer: nothing renews it.
-        if (cause !== 'lease-cap') this.services.heartbeat.drop(this.#kept);
-        this.abort(cause, message);
-      },
-    });
-    this.#unwatch = task.watch(() => {
-      if (task.lost) this.#loseWith(task.lost);
-      else if (task.record.cancelRequested && !this.closing)
-        this.abort('cancelled', 'the task was cancelled from outside');
-    });
-    this.#host = createEffectHost(this);
+    const { capAt } = this.port;
+    this.limits = new LimitWatch({ clock, table: limits, owner: this, capAt, marginMs: this.task.timing.marginMs });
+    this.#unwatch = this.task.watch(() => this.#leaseChanged());
   }
 
+  get task(): TaskLease {
+    return this.port.task;
+  }
+
+  /** Aborted for good once the attempt has ended. */
   get signal(): AbortSignal {
-    return this.#controller.signal;
+    if (this.over) this.aborted.abort(new TaskAborted('lost', 'the attempt has ended'));
+    return this.aborted.signal;
   }
 
   get host(): EffectHost {
-    return this.#host;
+    return (this.#host ??= createEffectHost(this));
   }
 
-  get kept(): Kept {
-    return this.#kept;
+  /** True when no call to the outside is waited for. */
+  get quiet(): boolean {
+    return this.#outside?.quiet ?? true;
+  }
+
+  /** The task may settle while one of these is abandoned, but nothing gives it back. */
+  get outside(): OutsideCalls {
+    return (this.#outside ??= new OutsideCalls());
+  }
+
+  get effects(): Map<string, EffectOptions<unknown, unknown>> {
+    return (this.#effects ??= new Map());
+  }
+
+  throwIfAborted(): void {
+    this.aborted.throwIfAborted();
   }
 
   /** Ends the handler's right to go on. The first cause stays. */
   abort(cause: AbortCause, message: string): void {
-    if (this.#aborted || this.over) return;
-    this.#aborted = { cause, at: this.services.clock.monotonic() };
-    const { task } = this.port;
+    if (this.aborted.reason || this.over) return;
+    const { task } = this;
     task.announce('handler_aborted', { cause, ownership: task.ownership(), lastConfirmedAt: task.lastConfirmedAt });
-    this.#controller.abort(new TaskAborted(cause, message));
+    this.aborted.abort(new TaskAborted(cause, message));
+  }
+
+  brokerUntil(): number {
+    return this.port.brokerUntil();
+  }
+
+  beat(): Promise<'held' | 'unknown' | Lost> {
+    return this.port.renew({ stage: this.stage, reason: this.reason });
+  }
+
+  lost(loss: Lost): void {
+    this.services.heartbeat.drop(this);
+    this.abort('lost', loss.message);
+  }
+
+  near(leftMs: number): void {
+    this.task.announce('lease_cap_near', { durationMs: leftMs });
+  }
+
+  listenerFailed(error: unknown): void {
+    const errorCode = error instanceof Error ? error.name : 'unknown';
+    this.task.announce('warning', { reason: 'onCapNear failed', errorCode });
+  }
+
+  limitReached(cause: AbortCause, message: string): void {
+    // A stalled handler's claim of progress is not believed any longer: nothing renews it.
+    if (cause !== 'lease-cap') this.services.heartbeat.drop(this);
+    this.abort(cause, message);
+  }
+
+  #leaseChanged(): void {
+    const { task } = this;
+    if (task.lost) this.lost(task.lost);
+    else if (task.record.cancelRequested && !this.closing)
+      this.abort('cancelled', 'the task was cancelled from outside');
   }
 
   /** Enters a stage or claims progress; rides on the next write. */
@@ -148,14 +171,21 @@ export class Attempt {
   }
 
   /** Runs to the end. Never rejects. */
-  async run(): Promise<AttemptOutcome> {
-    this.services.heartbeat.keep(this.#kept);
-    this.port.task.carryProgress(this.stage, this.reason);
+  run(): Promise<AttemptOutcome> {
+    this.services.heartbeat.keep(this);
+    this.task.carryProgress(this.stage, this.reason);
+    if (this.task.record.closing) return this.#conclude();
+    return runHandler(this).then((end) => this.#conclude(end));
+  }
+
+  async #conclude(end?: HandlerEnd): Promise<AttemptOutcome> {
     try {
-      return this.port.task.record.closing ? await this.#runClosing() : await this.#runHandler();
+      if (end === undefined) return await this.#runClosing();
+      if (end === 'running') return 'leaked';
+      return 'value' in end ? await this.#returned(end.value) : await this.#threw(end.error);
     } catch (error) {
       // A fault of our own, or of a custom part: the lease lapses and the next delivery goes on from the record.
-      this.port.task.announce('warning', {
+      this.task.announce('warning', {
         reason: 'attempt failed',
         errorCode: error instanceof Error ? error.name : 'unknown',
       });
@@ -165,63 +195,20 @@ export class Attempt {
     }
   }
 
-  async #runHandler(): Promise<AttemptOutcome> {
-    const end = await this.#handlerEnd(() => this.#invoke());
-    if (end === 'running') return 'leaked';
-    return 'value' in end ? this.#returned(end.value) : this.#threw(end.error);
-  }
-
   async #runClosing(): Promise<AttemptOutcome> {
-    const closing = this.port.task.record.closing as NonNullable<typeof this.port.task.record.closing>;
+    const { record } = this.task;
     this.closing = true;
     // The handler is run again only to learn how to read its effects back; it commits nothing.
-    const needsHandler = openEffects(this.port.task.record).some(
-      (name) => this.port.task.record.effects[name]?.lookUrl === undefined,
-    );
-    if (needsHandler) {
-      const end = await this.#handlerEnd(() => this.#invoke());
-      if (end === 'running') return 'leaked';
-    }
-    return this.#finishClosing(closing.to === 'cancelled' ? 'cancelled' : 'dead-lettered');
-  }
-
-  async #invoke(): Promise<unknown> {
-    const { definition, message } = this;
-    let input: unknown = message.payload;
-    if (definition.input) {
-      const checked = await definition.input['~standard'].validate(message.payload);
-      if (checked.issues)
-        throw new PermanentError(`The payload does not fit the input of ${definition.type}: ${issuePaths(checked)}.`);
-      input = checked.value;
-    }
-    const checkpoint = await readContent(this.port.task.record.checkpoint, this.services.contentStore, this.signal);
-    return definition.run(input, createContext(this, checkpoint));
-  }
-
-  /** The handler's end and that of every outside call it started, or `running` when it outlived its grace after an abort. */
-  async #handlerEnd(invoke: () => Promise<unknown>): Promise<HandlerEnd> {
-    const { clock, graceMs } = this.services;
-    let end: HandlerEnd = 'running';
-    const ended = invoke()
-      .then(
-        (value) => (end = { value }),
-        (error: unknown) => (end = { error }),
-      )
-      .then(() => this.outside.ended());
-    if (await endedInTime(clock, ended, this.signal, graceMs)) return end;
-    this.#leaked(
-      ended.then(() => {
-        if (end !== 'running' && 'value' in end) this.#reject(end.value);
-      }),
-    );
-    return 'running';
+    const needsHandler = openEffects(record).some((name) => record.effects[name]?.lookUrl === undefined);
+    if (needsHandler && (await runHandler(this)) === 'running') return 'leaked';
+    return this.#finishClosing(record.closing?.to === 'cancelled' ? 'cancelled' : 'dead-lettered');
   }
 
   /** Something of this attempt goes on that cannot be stopped: nothing is given back, the lease lapses. */
-  #leaked(until: Promise<unknown>): 'leaked' {
+  leaked(until: Promise<unknown>): 'leaked' {
     const { services, port } = this;
     port.task.announce('handler_leaked', {
-      cause: this.#aborted?.cause ?? 'tool-timeout',
+      cause: this.aborted.reason?.reason ?? 'tool-timeout',
       durationMs: services.clock.monotonic() - this.startedAt,
     });
     void until.then(() => services.onLeakEnded?.());
@@ -229,13 +216,13 @@ export class Attempt {
   }
 
   async #returned(value: unknown): Promise<AttemptOutcome> {
-    const aborted = this.#aborted?.cause;
+    const aborted = this.aborted.reason?.reason;
     if (this.port.task.lost) return this.#rejectAs('lost', value);
     // Done in time after all: a drain, a cap or a cancellation only asked the handler to end. Whether a cancellation wins, the ledger decides.
     if (aborted === undefined || aborted === 'draining' || aborted === 'lease-cap' || aborted === 'cancelled')
       return this.#settle(value);
-    this.#reject(value);
-    return this.#threw(this.signal.reason);
+    this.reject(value);
+    return this.#threw(this.aborted.reason);
   }
 
   async #settle(value: unknown): Promise<AttemptOutcome> {
@@ -243,15 +230,18 @@ export class Attempt {
     const { clock, contentStore } = this.services;
     let result: Content | undefined;
     try {
-      result = await boundedCall(clock, 'storing the result', this.definition.toolMs, (signal) =>
-        stowResult(value, { signal, ...(contentStore && { store: contentStore }) }),
-      );
+      result = contentStore
+        ? await boundedCall(clock, 'storing the result', this.definition.toolMs, (signal) =>
+            stowResult(value, { signal, store: contentStore }),
+          )
+        : await stowResult(value);
     } catch (error) {
-      this.#reject(value);
+      this.reject(value);
       return this.#failed(error, undefined);
     }
-    const receipt = receiptOf(task, this.lastEffect, value, (await this.#host.storeNow()) ?? clock.wall());
-    this.services.heartbeat.drop(this.#kept);
+    const storeTime = await task.storeTime(Math.floor(task.timing.marginMs / 2));
+    const receipt = receiptOf(task, this.lastEffect, value, storeTime?.latest ?? clock.wall());
+    this.services.heartbeat.drop(this);
     const answer = await this.port.settle({
       receipt,
       ...(result && { result }),
@@ -261,8 +251,8 @@ export class Attempt {
     if (answer === 'settled') return 'settled';
     if (answer === 'unknown') return this.#rejectAs('unknown', value);
     if ('lost' in answer) return this.#rejectAs('lost', value);
-    this.#reject(value);
-    this.services.heartbeat.keep(this.#kept);
+    this.reject(value);
+    this.services.heartbeat.keep(this);
     if (task.record.cancelRequested)
       return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
     const open = new LeaseholdError(
@@ -275,17 +265,17 @@ export class Attempt {
 
   async #threw(error: unknown): Promise<AttemptOutcome> {
     const { task } = this.port;
-    const cause = this.#aborted?.cause;
+    const cause = this.aborted.reason?.reason;
     if (task.lost || cause === 'lost') return 'lost';
     if (cause === 'cancelled' || (error instanceof ClosingSignal && task.record.cancelRequested)) {
       return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
     }
     if (error instanceof HandOffSignal) return this.#handOff(error.message);
     if (error instanceof AskHumanSignal && cause === undefined) return this.#askHuman(error.message);
-    if (cause === 'draining') return this.#release(toTaskError(this.signal.reason), 0, false);
+    if (cause === 'draining') return this.#release(toTaskError(this.aborted.reason), 0, false);
     if (isPermanentError(error) && cause === undefined) return this.#close('dead-lettered', toTaskError(error));
     return this.#failed(
-      cause === undefined ? error : this.signal.reason,
+      cause === undefined ? error : this.aborted.reason,
       isRetryableError(error) ? error.delayMs : undefined,
     );
   }
@@ -294,7 +284,7 @@ export class Attempt {
     const { record } = this.port.task;
     const reason = toTaskError(error);
     const failures = record.failures + 1;
-    const capped = this.#aborted?.cause === 'lease-cap';
+    const capped = this.aborted.reason?.reason === 'lease-cap';
     if (failures >= this.definition.attempts && !(capped && this.progressed))
       return this.#close('dead-lettered', reason);
     // In place, the broker would go on counting from where it is.
@@ -310,20 +300,20 @@ export class Attempt {
       // The message does not fit into the record, and will not the next time.
       return this.#close('dead-lettered', toTaskError(error));
     }
-    this.services.heartbeat.drop(this.#kept);
+    this.services.heartbeat.drop(this);
     return outcome === 'done' ? 'waiting-human' : this.#notDone(outcome);
   }
 
   async #handOff(reason: string): Promise<AttemptOutcome> {
-    if (this.outside.abandoned.length > 0) return this.#leaked(Promise.all(this.outside.abandoned));
-    this.services.heartbeat.drop(this.#kept);
+    if (this.#abandoned.length > 0) return this.leaked(Promise.all(this.#abandoned));
+    this.services.heartbeat.drop(this);
     const outcome = await this.port.handOff({ reason, progressed: this.progressed });
     return outcome === 'done' ? 'handed-off' : this.#notDone(outcome);
   }
 
   async #release(error: TaskError, delayMs: number, failure: boolean): Promise<AttemptOutcome> {
-    if (this.outside.abandoned.length > 0) return this.#leaked(Promise.all(this.outside.abandoned));
-    this.services.heartbeat.drop(this.#kept);
+    if (this.#abandoned.length > 0) return this.leaked(Promise.all(this.#abandoned));
+    this.services.heartbeat.drop(this);
     const outcome = await this.port.release({ error, delayMs, failure });
     return outcome === 'done' ? 'released' : this.#notDone(outcome);
   }
@@ -333,12 +323,12 @@ export class Attempt {
     const { task } = this.port;
     const open = openEffects(task.record).filter((name) => task.carriedFinding(name) === undefined);
     if (to === 'dead-lettered' && open.length === 0) {
-      this.services.heartbeat.drop(this.#kept);
+      this.services.heartbeat.drop(this);
       const outcome = await this.port.deadLetter(error);
       return outcome === 'done' ? 'dead-lettered' : this.#notDone(outcome);
     }
     this.closing = true;
-    this.services.heartbeat.keep(this.#kept);
+    this.services.heartbeat.keep(this);
     const closing = {
       to: to === 'cancelled' ? 'cancelled' : 'dead_lettered',
       reason: error.message,
@@ -351,7 +341,7 @@ export class Attempt {
 
   async #finishClosing(to: 'dead-lettered' | 'cancelled'): Promise<AttemptOutcome> {
     await closeOpenEffects(this);
-    this.services.heartbeat.drop(this.#kept);
+    this.services.heartbeat.drop(this);
     const ended = await this.port.endClose();
     if (ended !== 'done') return this.#notDone(ended);
     if (this.port.task.record.state !== 'running') return to;
@@ -370,26 +360,25 @@ export class Attempt {
   }
 
   #rejectAs(outcome: AttemptOutcome, value: unknown): AttemptOutcome {
-    this.#reject(value);
+    this.reject(value);
     return outcome;
   }
 
   /** The result came too late or under a lost lease: reported, never stored as the outcome. */
-  #reject(value: unknown): void {
+  reject(value: unknown): void {
     rejectResult(this.port.task, this.lastEffect, value, this.services.onRejected);
   }
 
-  #loseWith(loss: Lost): void {
-    this.services.heartbeat.drop(this.#kept);
-    this.abort('lost', loss.message);
+  get #abandoned(): readonly Promise<unknown>[] {
+    return this.#outside?.abandoned ?? [];
   }
 
   #end(): void {
     this.over = true;
     this.limits.stop();
-    this.services.heartbeat.drop(this.#kept);
+    this.services.heartbeat.drop(this);
     this.#unwatch();
     // Whoever still waits on the signal learns that there is nothing left to do.
-    if (!this.signal.aborted) this.#controller.abort(new TaskAborted('lost', 'the attempt has ended'));
+    if (this.aborted.watched) this.aborted.abort(new TaskAborted('lost', 'the attempt has ended'));
   }
 }

@@ -37,13 +37,13 @@ class ToolTimeout extends RetryableError {
 export function createContext(attempt: Attempt, checkpointed: Json | undefined): TaskContext {
   const { port, message, definition, services } = attempt;
   const { task } = port;
-  const found = hashJson(task.record.checkpoint ?? null);
-  const underWay = new Set<string>();
+  const found = task.record.checkpoint;
+  let underWay: Set<string> | undefined;
 
   const alive = (what: string): void => {
     if (attempt.over)
       throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
-    attempt.signal.throwIfAborted();
+    attempt.throwIfAborted();
   };
   const claim = (stage: Parameters<Attempt['enter']>[0], reason: string): void => {
     if (typeof reason !== 'string' || isVague(reason)) {
@@ -59,8 +59,10 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     taskId: task.taskId,
     attempt: task.record.attempt,
     idempotencyKey: task.record.idempotencyKey,
-    signal: attempt.signal,
     checkpointed,
+    get signal() {
+      return attempt.signal;
+    },
     get fence() {
       return task.token;
     },
@@ -81,7 +83,7 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
     call: (name, options, run) => call(attempt, name, options, run),
     effect: (async (name: string, options: EffectOptions<unknown, unknown>) => {
       alive(`ctx.effect(${JSON.stringify(name)})`);
-      if (underWay.has(name)) {
+      if (underWay?.has(name)) {
         throw new PermanentError(
           `Effect "${name}" is being made already in this attempt: one name is one effect, give each its own.`,
         );
@@ -94,7 +96,7 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
         // Better than after the call, when nobody can tell any more.
         throw new PermanentError(`Effect "${name}" needs commit, readBack and receipt; nothing was started.`);
       }
-      underWay.add(name);
+      (underWay ??= new Set()).add(name);
       attempt.effects.set(name, options);
       try {
         const effect = await attempt.outside.make(() => runEffect(attempt.host, name, options));
@@ -117,7 +119,7 @@ export function createContext(attempt: Attempt, checkpointed: Json | undefined):
           'ownership',
           'The checkpoint was not stored: the lease is lost or the ledger did not answer.',
         );
-      if (hashJson(content) !== found) attempt.progressed = true;
+      if (hashJson(content) !== hashJson(found ?? null)) attempt.progressed = true;
     },
     async handOff(reason = 'handed off by the handler') {
       alive('ctx.handOff');
@@ -160,7 +162,7 @@ async function call<Result>(
   const { definition, services } = attempt;
   const { task } = attempt.port;
   const { clock } = services;
-  attempt.signal.throwIfAborted();
+  attempt.throwIfAborted();
   if (attempt.over)
     throw new LeaseholdError(
       'ownership',

@@ -52,7 +52,7 @@ export function createEffectHost(attempt: Attempt): EffectHost {
       const until = task.confirmedUntil;
       for (;;) {
         const ownership = task.ownership();
-        if (!attempt.closing) attempt.signal.throwIfAborted();
+        if (!attempt.closing) attempt.throwIfAborted();
         if (ownership === 'held') return;
         if (ownership === 'lost')
           throw new LeaseholdError(
@@ -61,7 +61,7 @@ export function createEffectHost(attempt: Attempt): EffectHost {
           );
         if (!(clock.monotonic() < until))
           throw new LeaseholdError('ownership', 'The lease was not confirmed in time. Nothing was started.');
-        await change(attempt, until, () => heartbeat.nudge(attempt.kept));
+        await change(attempt, until, () => heartbeat.nudge(attempt));
       }
     },
   };

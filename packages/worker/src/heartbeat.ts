@@ -1,6 +1,7 @@
 import { beatDelay } from '@leasehold/core';
-import type { Clock, Lost, TaskLease, Timer } from '@leasehold/core';
-import { DueQueue, type Due } from './due-queue.ts';
+import type { Clock, Lost, TaskLease } from '@leasehold/core';
+import type { Due } from './due-queue.ts';
+import { createTimetable } from './timetable.ts';
 
 /** A lease that is to be kept. */
 export interface Kept {
@@ -41,26 +42,10 @@ const LATE_WINDOW_MS = 60_000;
  */
 export function createHeartbeat(clock: Clock, random: () => number = Math.random): Heartbeat {
   const entries = new Map<Kept, Entry>();
-  const queue = new DueQueue<Entry>();
   // Processes that started together do not beat together.
   const phase = random();
-  let timer: Timer | undefined;
-  let timerAt = Number.POSITIVE_INFINITY;
   let late = { ms: 0, at: 0 };
 
-  const arm = (): void => {
-    const next = queue.first();
-    if (!next) {
-      timer?.cancel();
-      timer = undefined;
-      timerAt = Number.POSITIVE_INFINITY;
-      return;
-    }
-    if (timer && timerAt <= next.dueAt) return;
-    timer?.cancel();
-    timerAt = next.dueAt;
-    timer = clock.timer(Math.max(0, next.dueAt - clock.monotonic()), fire, { background: true });
-  };
   const schedule = (entry: Entry, afterBeat: boolean): void => {
     const { task } = entry.kept;
     const now = clock.monotonic();
@@ -75,7 +60,7 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
     const grid = Math.max(1, task.timing.heartbeatMs / 20);
     const due = now + delay;
     const onGrid = (Math.floor(due / grid - phase) + phase) * grid;
-    queue.set(entry, Math.min(onGrid > now ? onGrid : due, ends));
+    timetable.set(entry, Math.min(onGrid > now ? onGrid : due, ends));
   };
   const beat = async (entry: Entry): Promise<void> => {
     entry.beating = true;
@@ -90,34 +75,24 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
     }
     entry.misses = result === 'held' ? 0 : entry.misses + 1;
     schedule(entry, true);
-    arm();
   };
   const lose = (entry: Entry, loss: Lost): void => {
     entries.delete(entry.kept);
-    queue.remove(entry);
+    timetable.remove(entry);
     entry.kept.lost(loss);
-    arm();
   };
-  const fire = (): void => {
-    timer = undefined;
-    timerAt = Number.POSITIVE_INFINITY;
-    const now = clock.monotonic();
-    for (let entry = queue.first(); entry && entry.dueAt <= now; entry = queue.first()) {
-      const lateBy = now - entry.dueAt;
-      if (lateBy >= late.ms || now - late.at > LATE_WINDOW_MS) late = { ms: lateBy, at: now };
-      const loss = entry.kept.task.lost;
-      if (loss) lose(entry, loss);
-      else if (entry.kept.task.ended) {
-        entries.delete(entry.kept);
-        queue.remove(entry);
-      } else {
-        // Until the answer is there, only the end of the confirmed time is watched.
-        queue.set(entry, Math.max(entry.kept.task.confirmedUntil, now + 1));
-        if (!entry.beating) void beat(entry);
-      }
+  const timetable = createTimetable<Entry>(clock, (entry, now) => {
+    const lateBy = now - entry.dueAt;
+    if (lateBy >= late.ms || now - late.at > LATE_WINDOW_MS) late = { ms: lateBy, at: now };
+    const loss = entry.kept.task.lost;
+    if (loss) lose(entry, loss);
+    else if (entry.kept.task.ended) entries.delete(entry.kept);
+    else {
+      // Until the answer is there, only the end of the confirmed time is watched.
+      timetable.set(entry, Math.max(entry.kept.task.confirmedUntil, now + 1));
+      if (!entry.beating) void beat(entry);
     }
-    arm();
-  };
+  });
   return {
     keep(kept) {
       const entry = entries.get(kept) ?? {
@@ -130,22 +105,19 @@ export function createHeartbeat(clock: Clock, random: () => number = Math.random
       };
       entries.set(kept, entry);
       schedule(entry, false);
-      arm();
     },
     drop(kept) {
       const entry = entries.get(kept);
       if (!entry) return;
       entries.delete(kept);
-      queue.remove(entry);
-      arm();
+      timetable.remove(entry);
     },
     nudge(kept) {
       const entry = entries.get(kept);
       if (!entry || entry.beating) return;
       // Answered beats that leave the asker waiting must not become a loop.
       const soonest = Math.max(clock.monotonic(), entry.beatAt + entry.kept.task.timing.heartbeatMs / 20);
-      queue.set(entry, Math.min(entry.dueAt, soonest));
-      arm();
+      timetable.set(entry, Math.min(entry.dueAt, soonest));
     },
     get size() {
       return entries.size;

@@ -23,6 +23,7 @@ import type { AttemptOutcome } from './attempt-services.ts';
 import { ledgerPort } from './attempt-port.ts';
 import { defineTask, type TaskLimits } from './define-task.ts';
 import { createHeartbeat } from './heartbeat.ts';
+import { createLimitTable } from './limits.ts';
 import { processOwner } from './process-owner.ts';
 import type { TaskContext } from './task-context.ts';
 
@@ -122,6 +123,7 @@ export async function withLease<Result>(
     services: {
       clock,
       heartbeat: createHeartbeat(clock),
+      limits: createLimitTable(clock),
       graceMs: 5_000,
       ...(options.contentStore && { contentStore: options.contentStore }),
     },

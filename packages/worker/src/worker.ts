@@ -4,6 +4,7 @@ import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { brokerPort } from './attempt-port.ts';
 import { createHeartbeat } from './heartbeat.ts';
+import { createLimitTable } from './limits.ts';
 import { processOwner } from './process-owner.ts';
 import { createSerialKeys, type KeyHold } from './serial-keys.ts';
 import { createShares, createSlots } from './slots.ts';
@@ -124,6 +125,7 @@ export function createWorker(options: WorkerOptions): Worker {
   const services: AttemptServices = {
     clock,
     heartbeat,
+    limits: createLimitTable(clock),
     graceMs: settings.graceMs,
     onLeakEnded: () => void leaked--,
     ...(options.contentStore && { contentStore: options.contentStore }),
