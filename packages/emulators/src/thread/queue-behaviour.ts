@@ -11,18 +11,36 @@ interface Queue {
   readonly inflightMessages: Map<string, { readonly message: Message; readonly visibilityDeadline: number }>;
   readonly fifoMessages: Map<string, Message[]>;
   readonly fifoLockedGroups: Map<string, number>;
+  readonly pollWaiters: { readonly resolve: () => void; readonly timer: NodeJS.Timeout }[];
   isFifo(): boolean;
+  hasAvailableFifoMessages(): boolean;
+  dequeue(max: number, visibility: unknown, resolver: unknown): readonly unknown[];
   dequeueFifo(max: number, visibility: unknown, resolver: unknown): readonly { readonly ReceiptHandle: string }[];
   deleteMessage(handle: string): boolean;
   changeVisibility(handle: string, seconds: number): void;
   processTimers(): void;
+  waitForMessages(seconds: number): Promise<void>;
+  notifyWaiters(): void;
+  cancelWaiters(): void;
 }
 
-const USED = ['isFifo', 'dequeueFifo', 'deleteMessage', 'changeVisibility', 'processTimers'] as const;
+const USED = [
+  'isFifo',
+  'hasAvailableFifoMessages',
+  'dequeue',
+  'dequeueFifo',
+  'deleteMessage',
+  'changeVisibility',
+  'processTimers',
+  'waitForMessages',
+  'notifyWaiters',
+  'cancelWaiters',
+] as const;
 
 /**
- * Two things that SQS does and the server does not. A receive from a FIFO queue brings several messages of one group, in order, and what
- * comes back of them keeps its order. And a delete with a handle whose time is over deletes, as long as nobody received the message since.
+ * What SQS does and the server does not. A receive from a FIFO queue brings several messages of one group, in order, and what comes back
+ * of them keeps its order. A delete with a handle whose time is over deletes, as long as nobody received the message since. And a
+ * message wakes as many polls as it takes: the server would wake them all, and answer most of them empty before their wait is over.
  */
 export async function behaveAsSqs(): Promise<void> {
   // Not among the package's exports, and the only way to these classes.
@@ -38,6 +56,7 @@ export async function behaveAsSqs(): Promise<void> {
   }
   receiveWholeGroups(queue);
   deleteWhatLapsed(queue);
+  wakeOneByOne(queue);
 }
 
 function receiveWholeGroups(prototype: Queue): void {
@@ -89,5 +108,42 @@ function deleteWhatLapsed(prototype: Queue): void {
     if (index === -1) return deleteMessage.call(this, handle);
     this.messages.splice(index, 1);
     return true;
+  };
+}
+
+function wakeOneByOne(prototype: Queue): void {
+  const { dequeue, waitForMessages, cancelWaiters } = prototype;
+  // The poll of a queue that was woken and has not looked yet.
+  const woken = new WeakMap<Queue, unknown>();
+  const deleted = new WeakSet<Queue>();
+  const available = (queue: Queue): boolean =>
+    queue.isFifo() ? queue.hasAvailableFifoMessages() : queue.messages.length > 0;
+  prototype.notifyWaiters = function notify() {
+    if (woken.has(this)) return;
+    const waiter = this.pollWaiters.shift();
+    if (!waiter) return;
+    woken.set(this, waiter);
+    clearTimeout(waiter.timer);
+    waiter.resolve();
+  };
+  prototype.dequeue = function take(max, visibility, resolver) {
+    const taken = dequeue.call(this, max, visibility, resolver);
+    woken.delete(this);
+    if (available(this)) this.notifyWaiters();
+    return taken;
+  };
+  prototype.waitForMessages = async function wait(seconds) {
+    const end = Date.now() + seconds * 1000;
+    for (let left = seconds; left > 0 && !deleted.has(this); left = (end - Date.now()) / 1000) {
+      const over = waitForMessages.call(this, left);
+      const self = this.pollWaiters.at(-1);
+      await over;
+      if (available(this)) return;
+      if (woken.get(this) === self) woken.delete(this);
+    }
+  };
+  prototype.cancelWaiters = function cancel() {
+    deleted.add(this);
+    cancelWaiters.call(this);
   };
 }

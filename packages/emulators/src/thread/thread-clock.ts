@@ -73,12 +73,12 @@ export class ThreadClock {
   }
 
   /**
-   * Goes by `now`. Intervals tick once however far it moves; they look whether something became ready. Then waits that are over
+   * Goes by `now`. Intervals tick once, however far it moves: they look whether something became ready. Then waits that are over
    * end, the earliest first. Resolves when what was woken had its turns.
    */
   async move(now: number): Promise<void> {
     this.#now = now;
-    for (const timer of [...this.#timers]) if (timer.repeats && timer.at <= now) timer.refresh().fire();
+    for (const timer of [...this.#timers]) if (timer.repeats) timer.fire();
     await turns();
     const due = [...this.#timers].filter((timer) => !timer.repeats && timer.at <= now).sort((a, b) => a.at - b.at);
     for (const timer of due) {
