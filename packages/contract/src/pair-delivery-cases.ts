@@ -28,9 +28,10 @@ const bytes = new TextEncoder();
 const longestDelay = ({ broker }: PairCapabilities): number => Math.max(broker.releaseDelayMs, broker.sendDelayMs);
 const byCopy = ({ broker }: PairCapabilities): boolean => broker.releaseDelayMs === 0 && broker.sendDelayMs > 0;
 
-/** A delay that the broker can keep, and that is shorter than a lease. */
-function delayFor(process: Process): number {
-  return Math.floor(Math.min(longestDelay(process.capabilities) || process.leaseMs, process.leaseMs * 0.4));
+/** A delay that the broker can keep, in steps of its leases, and that is shorter than a lease. */
+function delayFor({ capabilities, leaseMs }: Process): number {
+  const { step } = capabilities.broker.leaseMs;
+  return Math.floor(Math.min(longestDelay(capabilities) || leaseMs, Math.ceil((leaseMs * 0.4) / step) * step));
 }
 
 async function release(process: Process, lease: Lease, delayMs: number): Promise<void> {
