@@ -2,6 +2,7 @@ import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs';
 import type { Delivery } from '@leasehold/core';
 import { readAttributes } from './message-attributes.ts';
 import { bodyOfText } from './message-text.ts';
+import { groupOf } from './outgoing.ts';
 
 /** A held message: its receipt handle, and what is needed to send it elsewhere. Plain data. */
 export interface SqsHandle {
@@ -26,7 +27,7 @@ export function deliveryOf(message: Message, leaseMs: number, receivedAt: number
   const { attributes, foreign, encoded } = readAttributes(message.MessageAttributes);
   const body = bodyOfText({ text: message.Body ?? '', encoded });
   const messageId = message.MessageId ?? '';
-  const groupId = system.MessageGroupId;
+  const groupId = groupOf(system.MessageGroupId);
   const deliveryCount = Number(system.ApproximateReceiveCount);
   const sentAt = Number(system.SentTimestamp);
   return {

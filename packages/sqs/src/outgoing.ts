@@ -11,18 +11,19 @@ import { classifySqsError, failedEntry } from './sqs-errors.ts';
 type Entry = Omit<SendMessageBatchRequestEntry, 'Id'>;
 
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html: groups and deduplication ids alike.
+const GROUP_OF_ONE = 'leasehold-alone-';
 const PLAIN_ID = /^[!-~]{1,128}$/;
 
 function entryOf(message: OutgoingMessage, fifo: boolean): Entry {
   const { text, encoded } = textOfBody(message.body);
   const delay = Math.ceil((message.delayMs ?? 0) / 1_000);
   const { groupId, deduplicationId, attributes } = message;
-  // Without a group every task is one of its own, so that nothing waits for another.
-  const group = groupId ?? (fifo ? (attributes[TASK_ID_ATTRIBUTE] ?? deduplicationId ?? randomUUID()) : undefined);
+  const alone = (): string => groupOfOne(attributes[TASK_ID_ATTRIBUTE] ?? deduplicationId ?? randomUUID());
+  const group = groupId === undefined ? (fifo ? alone() : undefined) : plainId(groupId);
   return {
     MessageBody: text,
     MessageAttributes: writeAttributes(attributes, encoded),
-    ...(group !== undefined && { MessageGroupId: plainId(group) }),
+    ...(group !== undefined && { MessageGroupId: group }),
     ...(fifo && { MessageDeduplicationId: plainId(deduplicationId ?? randomUUID()) }),
     ...(delay > 0 && { DelaySeconds: delay }),
   };
@@ -30,7 +31,21 @@ function entryOf(message: OutgoingMessage, fifo: boolean): Entry {
 
 /** SQS takes no longer ids and no other characters: those are hashed, always alike. */
 function plainId(id: string): string {
-  return PLAIN_ID.test(id) ? id : createHash('sha256').update(id).digest('hex');
+  return PLAIN_ID.test(id) ? id : hash(id);
+}
+
+/** A FIFO queue wants a group of every message: one without gets one of its own, so that it waits for no other task and may be copied like any. */
+function groupOfOne(id: string): string {
+  return GROUP_OF_ONE + hash(id);
+}
+
+/** The group a message was sent with; none where it got one only because it had to. */
+export function groupOf(messageGroupId: string | undefined): string | undefined {
+  return messageGroupId?.startsWith(GROUP_OF_ONE) ? undefined : messageGroupId;
+}
+
+function hash(id: string): string {
+  return createHash('sha256').update(id).digest('hex');
 }
 
 /** An entry, or why it cannot be sent at all. */

@@ -34,7 +34,8 @@ export function capabilitiesOf(queueUrl: string, settings: SqsQueueSettings): Br
   const { deadLetterQueueUrl, maxReceiveCount, maxMessageBytes = MOST_BYTES } = settings;
   const fifo = isFifo(queueUrl);
   return {
-    maxBatch: { send: BATCH, receive: BATCH, handles: BATCH },
+    // A FIFO queue puts several messages of a group into one receive; one at a time is what ordering means to core.
+    maxBatch: { send: BATCH, receive: fifo ? 1 : BATCH, handles: BATCH },
     maxBodyBytes: maxMessageBytes - RESERVED_BYTES,
     maxBatchBytes: MOST_BYTES - BATCH * RESERVED_BYTES,
     // A wait is whole seconds and half a lease at most, so a lease of one second could not wait at all.
