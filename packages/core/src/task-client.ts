@@ -193,19 +193,15 @@ export function createTaskClient(parts: {
       const stop = (): void => controller.abort(options.signal?.reason);
       if (options.signal?.aborted) stop();
       options.signal?.addEventListener('abort', stop, { once: true });
+      let claimed = false;
+      const { timeoutMs } = options;
       const timer =
-        options.timeoutMs === undefined
+        timeoutMs === undefined
           ? undefined
-          : clock.timer(options.timeoutMs, () =>
-              controller.abort(
-                new LeaseholdError(
-                  'timeout',
-                  `Task ${taskId} has not ended after ${options.timeoutMs} ms. It goes on; ask again later.`,
-                ),
-              ),
-            );
+          : clock.timer(timeoutMs, () => controller.abort(notEnded(taskId, timeoutMs, claimed)));
       try {
         for await (const now of watch(taskId, { signal: controller.signal })) {
+          claimed = now.record !== undefined;
           if (!now.record || !isTerminal(now.record.state)) continue;
           const { record } = now;
           const result = await readContent(record.result, parts.contentStore, controller.signal);
@@ -287,6 +283,13 @@ async function write(
     'unavailable',
     `Task ${taskId} changed, or the ledger did not answer, at every try. Try again.`,
   );
+}
+
+function notEnded(taskId: string, timeoutMs: number, claimed: boolean): LeaseholdError {
+  const text = claimed
+    ? `Task ${taskId} has not ended after ${timeoutMs} ms. It goes on; ask again later.`
+    : `Task ${taskId} has no record after ${timeoutMs} ms: it still waits in its queue, or nobody enqueued it. Check the id, or ask again later.`;
+  return new LeaseholdError('timeout', text);
 }
 
 function unavailable(cause: unknown): LeaseholdError {

@@ -150,13 +150,23 @@ describe('wait', () => {
     await running(bench);
     const began = bench.clock.monotonic();
     const waiting = outcome(bench.client.wait('t-0', { timeoutMs: 30_000, signal: stop.signal }));
-    expect(await bench.done(waiting)).toMatchObject({ code: 'timeout' });
+    expect(await bench.done(waiting)).toMatchObject({
+      code: 'timeout',
+      message: expect.stringContaining('It goes on'),
+    });
     expect(bench.clock.monotonic() - began).toBe(30_000);
     bench.ledgerCalls.on('get', hang(), { times: 99 });
     expect(
       await bench.done(outcome(bench.client.wait('t-0', { timeoutMs: 5_000, signal: stop.signal }))),
     ).toMatchObject({ code: 'timeout' });
     expect(bench.clock.pending).toBe(0);
+  });
+
+  test('does not say of a task that nobody claimed that it goes on', async () => {
+    const bench = clientBench();
+    const error = await bench.done(outcome(bench.client.wait('t-0', { timeoutMs: 30_000 })));
+    expect(error).toMatchObject({ code: 'timeout', message: expect.stringContaining('nobody enqueued it') });
+    expect(error).not.toMatchObject({ message: expect.stringContaining('It goes on') });
   });
 });
 
