@@ -28,8 +28,14 @@ export async function startServerThread(
   // The file next to this one, in source as in a build.
   const module = new URL(`./thread/${name}-thread${extname(import.meta.url)}`, import.meta.url);
   const start: ThreadStart = { parked, ...(told === undefined ? {} : { now: told }) };
-  // Nothing of the environment reaches a server: it would read a region, an account or a data directory from it.
-  const worker = new Worker(module, { workerData: start, env: {}, name: `leasehold ${name} emulator` });
+  const worker = new Worker(module, {
+    name: `leasehold ${name} emulator`,
+    workerData: start,
+    // Nothing of the environment reaches a server: it would read a region, an account or a data directory from it. And package
+    // conditions given to this process would make a CommonJS server load ES modules.
+    env: {},
+    execArgv: ['--disable-warning=ExperimentalWarning'],
+  });
   const asked = new Map<number, { resolve: () => void; reject: (error: unknown) => void }>();
   let sequence = 0;
   let dead: EmulatorError | undefined;

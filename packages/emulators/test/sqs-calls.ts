@@ -20,10 +20,15 @@ export class QueueCalls {
     this.url = url;
   }
 
-  async send(body: string, more: { DelaySeconds?: number; group?: string } = {}): Promise<void> {
+  async send(
+    body: string,
+    more: { DelaySeconds?: number; group?: string } = {},
+    abortSignal = new AbortController().signal,
+  ): Promise<void> {
     const { group, ...rest } = more;
     const fifo = group === undefined ? {} : { MessageGroupId: group, MessageDeduplicationId: body };
-    await this.client.send(new SendMessageCommand({ QueueUrl: this.url, MessageBody: body, ...rest, ...fifo }));
+    const command = new SendMessageCommand({ QueueUrl: this.url, MessageBody: body, ...rest, ...fifo });
+    await this.client.send(command, { abortSignal });
   }
 
   async sendAll(bodies: readonly string[]): Promise<void> {
@@ -31,7 +36,12 @@ export class QueueCalls {
     await this.client.send(new SendMessageBatchCommand({ QueueUrl: this.url, Entries }));
   }
 
-  async receive(waitSeconds = 0, max = 10, visibility?: number): Promise<Message[]> {
+  async receive(
+    waitSeconds = 0,
+    max = 10,
+    visibility?: number,
+    abortSignal = new AbortController().signal,
+  ): Promise<Message[]> {
     const { Messages = [] } = await this.client.send(
       new ReceiveMessageCommand({
         QueueUrl: this.url,
@@ -40,13 +50,14 @@ export class QueueCalls {
         MessageSystemAttributeNames: ['All'],
         ...(visibility === undefined ? {} : { VisibilityTimeout: visibility }),
       }),
+      { abortSignal },
     );
     return Messages;
   }
 
-  async bodies(waitSeconds = 0): Promise<(string | undefined)[]> {
+  async bodies(waitSeconds = 0): Promise<string[]> {
     const messages = await this.receive(waitSeconds);
-    return messages.map(({ Body }) => Body);
+    return messages.map(({ Body }) => Body ?? '');
   }
 
   /** Exactly one message. */
