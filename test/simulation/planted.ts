@@ -119,7 +119,7 @@ export const PLANTED: readonly PlantedFault[] = [
     name: 'an own late write is taken for a loss',
     seed: 67,
     file: core('task-lease'),
-    from: 'return current.fencingToken === base.fencingToken || this.#unanswered.has(current.opId);',
+    from: 'return current.fencingToken === base.fencingToken || (this.#unanswered?.has(current.opId) ?? false);',
     to: 'return false;',
   },
   {

@@ -24,6 +24,14 @@ export interface HeldDelivery {
   readonly capAt: number;
 }
 
+/** What a session keeps of a delivery besides. */
+interface Held extends HeldDelivery {
+  /** The extension that was asked for last. */
+  extending?: Promise<unknown> | undefined;
+  /** It is being completed, released or rejected. */
+  ending?: boolean;
+}
+
 /** A broker as core uses it: batched, clamped, retried and bounded in time. Handle operations never throw. */
 export interface BrokerSession {
   readonly driver: BrokerDriver;
@@ -62,7 +70,7 @@ const MOST_TRIES = 5;
 const LINGER_MS = 20;
 
 interface HandleCall {
-  readonly held: HeldDelivery;
+  readonly held: Held;
   /** Nothing is retried beyond this monotonic instant. */
   readonly until: number;
 }
@@ -72,10 +80,6 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
   let closed = false;
   const batchers = new Map<string, Batcher<HandleCall, HandleOutcome>>();
   const inFlight = new Set<Promise<unknown>>();
-  /** The extension of a delivery that was asked for last. */
-  const extending = new WeakMap<HeldDelivery, Promise<unknown>>();
-  /** Deliveries that are being completed, released or rejected. */
-  const ending = new WeakSet<HeldDelivery>();
 
   const open = openOnce(clock, driver);
   const codeOf = (error: unknown): BrokerErrorCode =>
@@ -145,7 +149,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     }
     return found;
   };
-  const run = async (held: HeldDelivery, batch: Batcher<HandleCall, HandleOutcome>): Promise<HandleOutcome> => {
+  const run = async (held: Held, batch: Batcher<HandleCall, HandleOutcome>): Promise<HandleOutcome> => {
     try {
       return await batch.add({ held, until: held.heldUntil });
     } catch {
@@ -164,11 +168,11 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     return work;
   };
   /** An extension that has not left yet is called off, one on its way waited for: after the end it could hide the message again. */
-  const end = async (held: HeldDelivery, act: () => Promise<HandleOutcome>): Promise<HandleOutcome> => {
+  const end = async (held: Held, act: () => Promise<HandleOutcome>): Promise<HandleOutcome> => {
     if (closed) return { failed: 'unavailable' };
-    ending.add(held);
+    held.ending = true;
     const acting = async (): Promise<HandleOutcome> => {
-      await extending.get(held);
+      await held.extending;
       return act();
     };
     return track(acting());
@@ -178,7 +182,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     ms: number,
     signal: AbortSignal,
   ): Promise<readonly HandleOutcome[]> => {
-    const going = entries.filter(({ held }) => !ending.has(held));
+    const going = entries.filter(({ held }) => !held.ending);
     const outcomes = going.length === 0 ? [] : await driver.extend(handlesOf(going), ms, signal);
     // Those called off never left; a retry would find them called off again.
     return entries.map((entry) =>
@@ -240,10 +244,10 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       );
       return answers.flat();
     },
-    async extend(held, leaseMs) {
+    async extend(held: Held, leaseMs) {
       const left = held.capAt - clock.monotonic();
       const { min, step } = driver.capabilities.leaseMs;
-      if (!driver.capabilities.extend || closed || ending.has(held) || Math.min(leaseMs, left) < min)
+      if (!driver.capabilities.extend || closed || held.ending || Math.min(leaseMs, left) < min)
         return { failed: 'invalid' };
       const ms = Math.min(clamp(leaseMs), Math.floor(left / step) * step);
       const sentAt = clock.monotonic();
@@ -251,8 +255,9 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
         held,
         handles(`extend ${ms}`, LINGER_MS, (batch, signal) => extendAll(batch, ms, signal)),
       );
-      extending.set(held, work);
+      held.extending = work;
       const outcome = await work;
+      if (held.extending === work) held.extending = undefined;
       if (outcome === 'done') held.heldUntil = Math.max(held.heldUntil, sentAt + ms);
       return outcome;
     },

@@ -8,6 +8,7 @@ import { isLeaseholdError, LeaseholdError } from './errors.ts';
 import type { Refusal, TaskEvent } from './events.ts';
 import type { Acquired, Busy, Handled, Lease } from './lease.ts';
 import type { LedgerSession } from './ledger-session.ts';
+import type { Ownership } from './ownership.ts';
 import type { Content, TaskRecord } from './record.ts';
 import { newOpId, type TaskLease } from './task-lease.ts';
 
@@ -58,6 +59,35 @@ interface Parcel {
   readonly body: string;
   readonly attributes: Readonly<Record<string, string>>;
   readonly group_id?: string;
+}
+
+class HeldLease implements Lease {
+  readonly kind = 'lease';
+  readonly held: HeldDelivery;
+  readonly message: TaskMessage;
+  readonly task: TaskLease;
+
+  constructor(held: HeldDelivery, message: TaskMessage, task: TaskLease) {
+    this.held = held;
+    this.message = message;
+    this.task = task;
+  }
+
+  get taskId(): string {
+    return this.task.taskId;
+  }
+
+  get token(): number {
+    return this.task.token;
+  }
+
+  get ownership(): Ownership {
+    return this.task.ownership();
+  }
+
+  get record(): TaskRecord {
+    return this.task.record;
+  }
 }
 
 /** Makes the desk of one lease broker. */
@@ -191,22 +221,7 @@ export function deliveryDesk(parts: {
     },
     granted(held, message, task) {
       task.announce('task_claimed', { count: task.record.failures });
-      return {
-        kind: 'lease',
-        taskId: task.taskId,
-        get token() {
-          return task.token;
-        },
-        message,
-        task,
-        held,
-        get ownership() {
-          return task.ownership();
-        },
-        get record() {
-          return task.record;
-        },
-      };
+      return new HeldLease(held, message, task);
     },
     async ended(held, message, record) {
       if (record.state === 'cancelled') {

@@ -47,6 +47,7 @@ export function newOpId(): string {
 
 /** Waits before an unanswered write is sent again. */
 export const REPEAT: Backoff = { firstMs: 50, maxMs: 1_000 };
+const NOBODY: readonly (() => void)[] = [];
 /** More rebases than an owner can have writes on the way, plus the outsiders' (cancel). */
 const MOST_REBASES = 50;
 
@@ -60,8 +61,8 @@ export class TaskLease {
   readonly timing: LeaseTiming;
   readonly #session: LedgerSession;
   readonly #clock: Clock;
-  readonly #unanswered = new Set<string>();
-  readonly #watchers = new Set<() => void>();
+  #unanswered: Set<string> | undefined;
+  #watchers: readonly (() => void)[] = NOBODY;
   #record: TaskRecord;
   #confirmedUntil: number;
   #confirmedAt: number;
@@ -128,7 +129,7 @@ export class TaskLease {
   /** Judged anew at every call from the monotonic clock, never from a timer that may be late. */
   ownership(): Ownership {
     if (this.lost || this.#ended) return 'lost';
-    if (this.#unanswered.size > 0 || this.#clockTooWide || this.slept()) return 'unknown';
+    if (this.#unanswered || this.#clockTooWide || this.slept()) return 'unknown';
     return this.#clock.monotonic() < this.#confirmedUntil - this.timing.marginMs ? 'held' : 'unknown';
   }
 
@@ -158,8 +159,8 @@ export class TaskLease {
 
   /** Calls `changed` after every confirmation and when the lease is lost, until the returned function is called. */
   watch(changed: () => void): () => void {
-    this.#watchers.add(changed);
-    return () => void this.#watchers.delete(changed);
+    this.#watchers = [...this.#watchers, changed];
+    return () => void (this.#watchers = this.#watchers.filter((watcher) => watcher !== changed));
   }
 
   /** The store's time now, read if it has to be; nothing when the store does not answer. */
@@ -217,7 +218,7 @@ export class TaskLease {
       const answer = await this.#session.put(outcome.next, stamp, outcome.expect, timeoutMs);
       if ('unanswered' in answer) {
         // What is confirmed is not known any more, until some write is answered.
-        this.#unanswered.add(opId);
+        (this.#unanswered ??= new Set()).add(opId);
         this.#changed();
         if (!repeat || !(await this.#pause(tries++))) return { unknown: answer.unanswered };
         continue;
@@ -255,7 +256,7 @@ export class TaskLease {
 
   #isOwn(current: TaskRecord, base: TaskRecord): boolean {
     if (current.state !== 'running' || current.leaseOwner !== this.owner) return false;
-    return current.fencingToken === base.fencingToken || this.#unanswered.has(current.opId);
+    return current.fencingToken === base.fencingToken || (this.#unanswered?.has(current.opId) ?? false);
   }
 
   #refusedBy(current: TaskRecord | undefined, event: OwnersEvent, now: StoreTime): ApplyOutcome {
@@ -285,7 +286,7 @@ export class TaskLease {
   #confirm(record: TaskRecord, now: StoreTime, sending: Sending, leaseMs: number | undefined): void {
     this.#record = record;
     // Every older sending expects a version that is gone now.
-    this.#unanswered.clear();
+    this.#unanswered = undefined;
     this.#confirmedAt = this.#clock.wall();
     // From before the answer: a machine that slept while it was on its way counts the lease from too late.
     this.#wallOffset = sending.wallOffset;
@@ -308,7 +309,7 @@ export class TaskLease {
   }
 
   #changed(): void {
-    for (const watcher of [...this.#watchers]) watcher();
+    for (const watcher of this.#watchers) watcher();
   }
 
   /** Publishes an event about this task. */

@@ -32,21 +32,59 @@ export interface AttemptPort {
 }
 
 /** A task that a broker delivered. */
-export function brokerPort(broker: LeaseBroker, lease: Lease): AttemptPort {
-  return {
-    task: lease.task,
-    brokerUntil: () => (broker.capabilities.extend ? lease.held.heldUntil : Number.POSITIVE_INFINITY),
-    capAt: lease.held.capAt,
-    sendsFollowUps: true,
-    renew: (claim) => broker.renew(lease, claim),
-    settle: (outcome) => broker.settle(lease, outcome),
-    release: (why) => broker.release(lease, why),
-    handOff: (why) => broker.handOff(lease, why),
-    deadLetter: (why) => broker.deadLetter(lease, why),
-    beginClose: (closing) => broker.beginClose(lease, closing),
-    endClose: () => broker.endClose(lease),
-    askHuman: (question) => broker.askHuman(lease, question),
-  };
+export class BrokerPort implements AttemptPort {
+  readonly #broker: LeaseBroker;
+  readonly #lease: Lease;
+  readonly sendsFollowUps = true;
+
+  constructor(broker: LeaseBroker, lease: Lease) {
+    this.#broker = broker;
+    this.#lease = lease;
+  }
+
+  get task(): TaskLease {
+    return this.#lease.task;
+  }
+
+  get capAt(): number {
+    return this.#lease.held.capAt;
+  }
+
+  brokerUntil(): number {
+    return this.#broker.capabilities.extend ? this.#lease.held.heldUntil : Number.POSITIVE_INFINITY;
+  }
+
+  renew(claim: Parameters<AttemptPort['renew']>[0]): ReturnType<AttemptPort['renew']> {
+    return this.#broker.renew(this.#lease, claim);
+  }
+
+  settle(outcome: Settlement): ReturnType<AttemptPort['settle']> {
+    return this.#broker.settle(this.#lease, outcome);
+  }
+
+  release(why: Parameters<AttemptPort['release']>[0]): Promise<Outcome> {
+    return this.#broker.release(this.#lease, why);
+  }
+
+  handOff(why: Parameters<AttemptPort['handOff']>[0]): Promise<Outcome> {
+    return this.#broker.handOff(this.#lease, why);
+  }
+
+  deadLetter(why: TaskError): Promise<Outcome> {
+    return this.#broker.deadLetter(this.#lease, why);
+  }
+
+  beginClose(closing: Closing): Promise<Outcome> {
+    return this.#broker.beginClose(this.#lease, closing);
+  }
+
+  endClose(): Promise<Outcome> {
+    return this.#broker.endClose(this.#lease);
+  }
+
+  askHuman(question: string): Promise<Outcome> {
+    return this.#broker.askHuman(this.#lease, question);
+  }
 }
 
 /** A task that somebody else's consumer holds the message of: the ledger's half alone, and `extend` to keep the message. */

@@ -2,7 +2,7 @@ import { LeaseholdError, publish } from '@leasehold/core';
 import type { Acquired, AdoptOptions, HeldDelivery, Lease, Timer } from '@leasehold/core';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
-import { brokerPort } from './attempt-port.ts';
+import { BrokerPort } from './attempt-port.ts';
 import { createHeartbeat } from './heartbeat.ts';
 import { createLimitTable } from './limits.ts';
 import { processOwner } from './process-owner.ts';
@@ -120,7 +120,9 @@ export function createWorker(options: WorkerOptions): Worker {
   let draining = false;
   let running: Promise<StopReport> | undefined;
   const stopping = new AbortController();
-  const starts = new Set<Promise<void>>();
+  /** Deliveries being dealt with, and who waits for there to be none. */
+  let started = 0;
+  let idleWaiting: (() => void)[] = [];
 
   const services: AttemptServices = {
     clock,
@@ -177,13 +179,19 @@ export function createWorker(options: WorkerOptions): Worker {
   /** One delivery in its slot: claim, run, free the slot. Never rejects. */
   const start = async (station: Station, held: HeldDelivery): Promise<void> => {
     const has: Taken = {};
+    slots.take();
+    started++;
     try {
       if (stopping.signal.aborted) {
         await station.broker.handBack(held, 0);
         return;
       }
       const acquired = await station.broker.adopt(held, { owner, policy: policyFor(station, has) });
-      await handle(station, acquired, has);
+      if (acquired.kind === 'lease') {
+        const attempt = beginAttempt(station, acquired, has);
+        endAttempt(attempt, await attempt.run(), has);
+        station.parking.recall(acquired.taskId);
+      } else await handle(station, acquired);
     } catch (error) {
       // The lease, if there is one, lapses; redelivery reconciles.
       publish({
@@ -197,44 +205,39 @@ export function createWorker(options: WorkerOptions): Worker {
       if (has.type !== undefined) byType.set(has.type, (byType.get(has.type) ?? 1) - 1);
       slots.free();
       for (const each of stations) each.parking.offer();
+      started--;
+      if (started === 0) {
+        for (const resolve of idleWaiting) resolve();
+        idleWaiting = [];
+      }
     }
   };
-  const handle = async (station: Station, acquired: Acquired, has: Taken): Promise<void> => {
+  const handle = async (station: Station, acquired: Exclude<Acquired, Lease>): Promise<void> => {
     if (acquired.kind === 'replay') replayed++;
-    else if (acquired.kind === 'lease') await work(station, acquired, has);
     else if (acquired.kind === 'busy') {
       if (stopping.signal.aborted) await station.broker.handBack(acquired.held, Math.max(1_000, acquired.waitMs));
       else station.parking.park(acquired);
     }
   };
-  const work = async (station: Station, lease: Lease, has: Taken): Promise<void> => {
+  const beginAttempt = (station: Station, lease: Lease, has: Taken): Attempt => {
     claimed++;
     const definition = tasks.get(lease.message.taskType) as AnyTask;
-    const attempt = new Attempt({
-      port: brokerPort(station.broker, lease),
-      definition,
-      message: lease.message,
-      services,
-    });
+    const { message } = lease;
+    const attempt = new Attempt({ port: new BrokerPort(station.broker, lease), definition, message, services });
     attempts.add(attempt);
     has.key?.onLost((lost) => attempt.abort('lost', `the key of this task was lost: ${lost.message}`));
     if (draining) attempt.abort('draining', 'the worker is shutting down');
-    const outcome = await attempt.run();
+    return attempt;
+  };
+  const endAttempt = (attempt: Attempt, outcome: AttemptOutcome, has: Taken): void => {
     attempts.delete(attempt);
     outcomes[outcome]++;
-    if (outcome === 'leaked') {
-      leaked++;
-      has.key?.lapse();
-      delete has.key;
-    }
-    station.parking.recall(lease.taskId);
+    if (outcome !== 'leaked') return;
+    leaked++;
+    has.key?.lapse();
+    delete has.key;
   };
-  const begin = (station: Station, held: HeldDelivery): void => {
-    slots.take();
-    const started = start(station, held);
-    starts.add(started);
-    void started.finally(() => starts.delete(started));
-  };
+  const begin = (station: Station, held: HeldDelivery): void => void start(station, held);
   const stations = settings.brokers.map(({ broker }, index) =>
     createStation({ index, broker, settings, slots, shares, stopping: stopping.signal, begin }),
   );
@@ -254,7 +257,7 @@ export function createWorker(options: WorkerOptions): Worker {
     return done;
   };
   const idle = async (): Promise<void> => {
-    while (starts.size > 0) await Promise.all(starts);
+    while (started > 0) await new Promise<void>((resolve) => idleWaiting.push(resolve));
   };
   const drain = async (intakeEnded: Promise<unknown>): Promise<StopReport> => {
     publish({ name: 'drain_started', at: clock.wall(), owner, count: attempts.size });
