@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { failed, runMatrix } from './matrix.ts';
 import { matrixText } from './matrix-report.ts';
+import { closeServers } from './aws-stores.ts';
 import { ADAPTERS } from './stores.ts';
 
 const USAGE = `Every driver call of a task's life x every fault, as docs/faults.md describes it.
@@ -20,7 +21,9 @@ const { values } = parseArgs({
   },
 });
 
-void main().then((code) => (process.exitCode = code));
+void main()
+  .finally(closeServers)
+  .then((code) => (process.exitCode = code));
 
 async function main(): Promise<number> {
   const drivers = values.driver === undefined ? Object.keys(ADAPTERS) : [values.driver];

@@ -1,13 +1,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { BrokerDriver, DeadLetter, LedgerDriver, VirtualClock } from '@leasehold/core';
+import type { BrokerCapabilities, BrokerDriver, DeadLetter, LedgerDriver, VirtualClock } from '@leasehold/core';
 import { steadyTime, type RemoteServer, type SteadyTime } from '@leasehold/core/testing';
 import { memoryBroker, memoryLedger, memoryQueue, memoryTable } from '@leasehold/core/memory';
 import { sqliteBroker, sqliteLedger, type BootClock } from '@leasehold/sqlite';
+import { sqs } from './aws-stores.ts';
 
 /** Where one run keeps its data. All of its drivers go by one clock. */
-interface Site {
+export interface Site {
   readonly clock: VirtualClock;
   /** A directory of its own, which is removed after the run. */
   directory(): string;
@@ -20,6 +21,7 @@ export interface Queue {
   deadLetters(): Promise<readonly DeadLetter[]>;
   /** The server it is at, where that is not in this thread. */
   readonly server?: RemoteServer;
+  close?(): Promise<void>;
 }
 
 /** One ledger: a driver for each process that uses it. */
@@ -75,7 +77,14 @@ const sqlite: Adapter = {
 };
 
 /** The drivers by name. One line here, and every cell of the matrix and every pair with it can be asked for. */
-export const ADAPTERS: Readonly<Record<string, Adapter>> = { memory, sqlite };
+export const ADAPTERS: Readonly<Record<string, Adapter>> = {
+  memory,
+  sqlite,
+  sqs: sqs(''),
+  'sqs-fifo': sqs('.fifo'),
+};
+
+const POLL_ENDS_MS = 60_000;
 
 /** A broker and a ledger on one clock, and what was opened of them. */
 export class Stores {
@@ -123,12 +132,23 @@ export class Stores {
     return this.#queue.left();
   }
 
+  /** How the queue's messages get to its dead-letter queue. */
+  get deadLetter(): BrokerCapabilities['deadLetter'] {
+    return this.#opened.find((driver) => 'receive' in driver)?.capabilities.deadLetter ?? 'none';
+  }
+
   deadLetters(): Promise<readonly DeadLetter[]> {
     return this.#queue.deadLetters();
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#opened.map((driver) => driver.close()));
+    const closing = Promise.all([...this.#opened.map((driver) => driver.close()), this.#queue.close?.()]);
+    // A poll that a server holds ends when its time has come.
+    let closed = false;
+    const done = (): void => void (closed = true);
+    closing.then(done, done);
+    await this.time.until(() => closed, POLL_ENDS_MS);
+    await closing;
     this.#remove();
   }
 

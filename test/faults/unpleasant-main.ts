@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { closeServers } from './aws-stores.ts';
 import { ADAPTERS } from './stores.ts';
 import { textTable } from './text-table.ts';
 import { seconds, unpleasant, type Unpleasant } from './unpleasant.ts';
@@ -18,7 +19,9 @@ const { values } = parseArgs({
   },
 });
 
-void main().then((code) => (process.exitCode = code));
+void main()
+  .finally(closeServers)
+  .then((code) => (process.exitCode = code));
 
 async function main(): Promise<number> {
   const names = values.pair.split('+');

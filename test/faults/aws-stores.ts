@@ -1,0 +1,77 @@
+import { startSqs, type EmulatorTime, type SqsEmulator } from '@leasehold/emulators';
+import { sqsBroker, type SqsHandle } from '@leasehold/sqs';
+import type { Adapter, Site } from './stores.ts';
+
+/** Time at the servers, which outlive the runs: every run begins where the one before ended. */
+class Epochs implements EmulatorTime {
+  #site: Site | undefined;
+  #offset = 0;
+
+  wall(): number {
+    return (this.#site?.clock.wall() ?? 0) + this.#offset;
+  }
+
+  begin(site: Site): void {
+    if (this.#site === site) return;
+    const now = this.#site ? this.wall() : site.clock.wall();
+    this.#site = site;
+    this.#offset = now - site.clock.wall();
+  }
+}
+
+const epochs = new Epochs();
+let sqsServer: Promise<SqsEmulator> | undefined;
+let queues = 0;
+
+/** Ends the servers that were started for this process's runs. */
+export async function closeServers(): Promise<void> {
+  const server = await sqsServer;
+  sqsServer = undefined;
+  await server?.close();
+}
+
+const NEVER = new AbortController().signal;
+/** Only ours move messages to the dead-letter queue. */
+const MOST_RECEIVES = 1_000;
+
+/** A queue of the SQS emulator. */
+export function sqs(ending: '' | '.fifo'): Adapter {
+  return {
+    async queue(site) {
+      epochs.begin(site);
+      const server = await (sqsServer ??= startSqs({ time: epochs }));
+      const name = `q${++queues}`;
+      const dead = await server.createQueue(`${name}-dead${ending}`);
+      const { url } = await server.createQueue(`${name}${ending}`, {
+        deadLetter: { queueUrl: dead.url, maxReceiveCount: MOST_RECEIVES },
+      });
+      const { endpoint, region, credentials } = server;
+      const driver = (queueUrl: string) => sqsBroker({ queueUrl, endpoint, region, credentials, clock: site.clock });
+      const counter = driver(url);
+      return {
+        server,
+        driver: () => driver(url),
+        async left() {
+          const { visible, inFlight, delayed } = await counter.depth();
+          return visible + inFlight + delayed;
+        },
+        async deadLetters() {
+          const reader = driver(dead.url);
+          const ask = { max: 10, leaseMs: 300_000, waitMs: 0 };
+          const letters = await reader.receive(ask, NEVER);
+          await reader.release(
+            letters.map(({ handle }) => handle as SqsHandle),
+            0,
+            NEVER,
+          );
+          await reader.close();
+          return letters.map(({ messageId, body, attributes }) => {
+            const { leaseholdreason: reason = '', leaseholddescription: description = '' } = attributes;
+            return { messageId, body, attributes, reason, description };
+          });
+        },
+        close: () => counter.close(),
+      };
+    },
+  };
+}
