@@ -1,1 +1,11 @@
-export {};
+export { dynamoDbGuard, type DynamoDbGuardOptions } from './guard.ts';
+export { createTable, type CreateTableOptions, type CreateTableReport } from './create-table.ts';
+export { dynamoDbLedger, type DynamoDbLedger, type DynamoDbLedgerOptions } from './ledger.ts';
+export type {
+  DynamoDbConnection,
+  DynamoDbIndex,
+  DynamoDbOptions,
+  DynamoDbSender,
+  DynamoDbTableOptions,
+} from './options.ts';
+export { tableDefinition, type DynamoDbTableDesign, type KeyPart, type TableDefinition } from './table-definition.ts';

@@ -1,0 +1,95 @@
+import { isLeaseholdError, type LedgerErrorCode } from '@leasehold/core';
+
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html and the SDK's own errors.
+const CODES: Readonly<Record<string, LedgerErrorCode>> = {
+  ProvisionedThroughputExceededException: 'throttled',
+  ThrottlingException: 'throttled',
+  Throttling: 'throttled',
+  RequestLimitExceeded: 'throttled',
+  LimitExceededException: 'throttled',
+  TooManyRequestsException: 'throttled',
+  // Somebody's transaction, or another Region of a strongly consistent global table, is on the item: it passes.
+  TransactionConflictException: 'throttled',
+  ReplicatedWriteConflictException: 'throttled',
+  ResourceNotFoundException: 'not-found',
+  TableNotFoundException: 'not-found',
+  AccessDeniedException: 'denied',
+  AccessDenied: 'denied',
+  UnrecognizedClientException: 'denied',
+  InvalidClientTokenId: 'denied',
+  ExpiredTokenException: 'denied',
+  ExpiredToken: 'denied',
+  IncompleteSignatureException: 'denied',
+  InvalidSignatureException: 'denied',
+  SignatureDoesNotMatch: 'denied',
+  MissingAuthenticationTokenException: 'denied',
+  MissingAuthenticationToken: 'denied',
+  OptInRequired: 'denied',
+  CredentialsProviderError: 'denied',
+  TokenProviderError: 'denied',
+  KMSAccessDeniedException: 'denied',
+  ValidationException: 'invalid',
+  ItemCollectionSizeLimitExceededException: 'invalid',
+  SerializationException: 'invalid',
+  UnknownOperationException: 'invalid',
+  InternalServerError: 'unavailable',
+  InternalFailure: 'unavailable',
+  ServiceUnavailable: 'unavailable',
+  ServiceUnavailableException: 'unavailable',
+  ResourceInUseException: 'unavailable',
+  TimeoutError: 'unavailable',
+  AbortError: 'unavailable',
+  NetworkingError: 'unavailable',
+};
+
+const NETWORK: readonly string[] = [
+  'ECONNRESET',
+  'ECONNREFUSED',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EPROTO',
+  'ERR_STREAM_PREMATURE_CLOSE',
+];
+
+/** A field of an error, whatever it is. */
+function field(error: unknown, name: string): unknown {
+  return typeof error === 'object' && error !== null ? (error as Readonly<Record<string, unknown>>)[name] : undefined;
+}
+
+/** The name of an SDK error, without a prefix some servers add. */
+export function errorName(error: unknown): string {
+  const name = field(error, 'name');
+  return typeof name === 'string' ? name.slice(name.lastIndexOf('#') + 1) : '';
+}
+
+/** What an error of the DynamoDB client, or one of ours, comes down to. Pure; never throws. */
+export function classifyDynamoDbError(error: unknown): LedgerErrorCode {
+  if (isLeaseholdError(error)) {
+    switch (error.code) {
+      case 'unavailable':
+      case 'closed':
+      case 'timeout':
+        return 'unavailable';
+      case 'not-found':
+        return 'not-found';
+      case 'refused':
+        return 'denied';
+      default:
+        return 'invalid';
+    }
+  }
+  const name = errorName(error);
+  if (Object.hasOwn(CODES, name)) return CODES[name] as LedgerErrorCode;
+  const code = field(error, 'code');
+  if (typeof code === 'string' && NETWORK.includes(code)) return 'unavailable';
+  const status = field(field(error, '$metadata'), 'httpStatusCode');
+  if (typeof status !== 'number') return 'unknown';
+  if (status === 429) return 'throttled';
+  if (status === 401 || status === 403) return 'denied';
+  return status >= 500 ? 'unavailable' : 'unknown';
+}

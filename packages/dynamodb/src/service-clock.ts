@@ -1,0 +1,66 @@
+import type { Clock, StoreTime } from '@leasehold/core';
+
+/** How far a monotonic clock may drift from the service's, as a fraction. */
+const DRIFT = 1e-3;
+/** How far the clocks of two hosts of the service may lie apart from true time, each way. */
+const SKEW_MS = 20;
+/** A Date header leaves out everything below the second. */
+const RESOLUTION_MS = 1_000;
+const ROUND_TRIP_MS = 210;
+
+/** How wide an interval one answer gives at most, with a round trip of up to 210 ms. More answers narrow it. */
+export const CLOCK_ERROR_MS: number = RESOLUTION_MS + 2 * SKEW_MS + ROUND_TRIP_MS;
+
+/** What the answers of the service say about its clock. */
+export interface ServiceClock {
+  /** Takes the Date header of an answer that was asked for at the monotonic instant `sentAt` and has just arrived. */
+  observe(date: number, sentAt: number): void;
+  /** The service's time now, or nothing when there was no answer yet or the machine may have slept since the last one. */
+  now(): StoreTime | undefined;
+}
+
+/** Where the service's clock lies against the monotonic one, as known at the instant `at`. */
+interface Offset {
+  readonly low: number;
+  readonly high: number;
+  readonly at: number;
+  readonly wallLead: number;
+}
+
+/**
+ * Estimates the service's clock from the Date headers of its answers, against the monotonic clock: the container's wall clock decides nothing.
+ *
+ * Each answer was dated between its sending and its arrival, so it bounds the offset between the two clocks. What earlier answers said
+ * is widened by the drift since and intersected; where nothing is left, a clock was stepped and the newest answer counts alone. The true
+ * time lies within as long as the monotonic clock drifts by less than 1000 ppm and the service's hosts agree within 20 ms.
+ */
+export function serviceClock(clock: Clock): ServiceClock {
+  let known: Offset | undefined;
+
+  /** `known`, carried forward; nothing when the wall clock moved against the monotonic one, as it does when the machine sleeps. */
+  const carried = (at: number, wallLead: number): Offset | undefined => {
+    if (!known) return undefined;
+    const wider = DRIFT * (at - known.at);
+    // Written so that a clock that answers NaN counts as stepped.
+    if (!(Math.abs(wallLead - known.wallLead) <= SKEW_MS + wider)) return undefined;
+    return { low: known.low - wider, high: known.high + wider, at, wallLead };
+  };
+  return {
+    observe(date, sentAt) {
+      const at = clock.monotonic();
+      const wallLead = clock.wall() - at;
+      const margin = SKEW_MS + DRIFT * (at - sentAt);
+      const low = date - at - margin;
+      const high = date + RESOLUTION_MS - sentAt + margin;
+      if (!(low <= high)) return;
+      const before = carried(at, wallLead);
+      const narrowed = before && { low: Math.max(low, before.low), high: Math.min(high, before.high) };
+      known = { ...(narrowed && narrowed.low <= narrowed.high ? narrowed : { low, high }), at, wallLead };
+    },
+    now() {
+      const at = clock.monotonic();
+      const offset = carried(at, clock.wall() - at);
+      return offset && { earliest: Math.floor(at + offset.low), latest: Math.ceil(at + offset.high) };
+    },
+  };
+}

@@ -1,0 +1,106 @@
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { $Command, DynamoDBClientResolvedConfig, ServiceInputTypes, ServiceOutputTypes } from '@aws-sdk/client-dynamodb';
+import { badOption, LeaseholdError, type Clock, type StoreTime } from '@leasehold/core';
+import type { DynamoDbConnection, DynamoDbSender } from './options.ts';
+import { serviceClock, type ServiceClock } from './service-clock.ts';
+
+/** Any command of the DynamoDB client. */
+type Command<Input extends ServiceInputTypes, Output extends ServiceOutputTypes> = $Command<
+  Input,
+  Output,
+  DynamoDBClientResolvedConfig,
+  ServiceInputTypes,
+  ServiceOutputTypes
+>;
+
+/** The service behind a client, and its clock as its answers show it. */
+export interface Service {
+  readonly clock: ServiceClock;
+  /** Sends once (a client of the user may repeat it). Rejects with the SDK's error, or `closed`. */
+  send<Input extends ServiceInputTypes, Output extends ServiceOutputTypes>(
+    command: Command<Input, Output>,
+    signal: AbortSignal,
+  ): Promise<Output>;
+  /** The service's time, after an answer. @throws LeaseholdError `unavailable` when answers do not tell it. */
+  now(): StoreTime;
+  /** Destroys the client if it was made here. */
+  close(): Promise<void>;
+}
+
+/** A client that is made here may have as many calls on their way as a busy worker has leases due at once. */
+const SOCKETS = 256;
+
+/** @throws LeaseholdError `bad-option` */
+export function service(options: DynamoDbConnection, clock: Clock): Service {
+  const own = options.client === undefined ? ownClient(options) : undefined;
+  const client: DynamoDbSender = options.client ?? (own as unknown as DynamoDbSender);
+  if (typeof client?.send !== 'function') {
+    throw badOption('client', client, 'pass a DynamoDBClient of @aws-sdk/client-dynamodb, or leave it out.');
+  }
+  const time = serviceClock(clock);
+  let closed = false;
+  return {
+    clock: time,
+    async send<Input extends ServiceInputTypes, Output extends ServiceOutputTypes>(
+      command: Command<Input, Output>,
+      signal: AbortSignal,
+    ): Promise<Output> {
+      if (closed) throw new LeaseholdError('closed', 'This driver was closed; make another one to go on.');
+      signal.throwIfAborted();
+      readClock(command, time, clock);
+      return (await client.send(command as never, { abortSignal: signal })) as Output;
+    },
+    now() {
+      const now = time.now();
+      if (now) return now;
+      throw new LeaseholdError(
+        'unavailable',
+        "client: its answers do not tell the service's time. Pass a DynamoDBClient of @aws-sdk/client-dynamodb, whose commands run their " +
+          'middleware and whose answers bear a Date header, and a clock that answers numbers.',
+        { field: 'client' },
+      );
+    },
+    async close() {
+      closed = true;
+      own?.destroy();
+    },
+  };
+}
+
+function ownClient({ region, endpoint, credentials }: DynamoDbConnection): DynamoDBClient {
+  return new DynamoDBClient({
+    maxAttempts: 1,
+    requestHandler: { httpAgent: { maxSockets: SOCKETS }, httpsAgent: { maxSockets: SOCKETS } },
+    ...(region !== undefined && { region }),
+    ...(endpoint !== undefined && { endpoint }),
+    ...(credentials !== undefined && { credentials }),
+  });
+}
+
+/**
+ * Reads the clock from the answers to one command: each attempt of the SDK by itself, refusals included. Through the command's own
+ * middleware, so that a client of the user stays as it is.
+ */
+function readClock<Input extends ServiceInputTypes, Output extends ServiceOutputTypes>(
+  command: Command<Input, Output>,
+  time: ServiceClock,
+  clock: Clock,
+): void {
+  command.middlewareStack.add(
+    (next) => async (args) => {
+      const sentAt = clock.monotonic();
+      const result = await next(args);
+      const headers = headersOf(result.response);
+      // Only the service's own answers have a request id: a proxy in between has a clock of its own.
+      if (headers?.['date'] && headers['x-amzn-requestid']) time.observe(Date.parse(headers['date']), sentAt);
+      return result;
+    },
+    // Next to the wire: a refusal becomes an exception further out.
+    { step: 'deserialize', priority: 'low', name: 'leaseholdServiceClock' },
+  );
+}
+
+function headersOf(response: unknown): Readonly<Record<string, string | undefined>> | undefined {
+  if (typeof response !== 'object' || response === null || !('headers' in response)) return undefined;
+  return response.headers as Readonly<Record<string, string | undefined>>;
+}

@@ -1,0 +1,117 @@
+import { randomUUID } from 'node:crypto';
+import { DynamoDBClient, GetItemCommand, PutItemCommand, type AttributeValue } from '@aws-sdk/client-dynamodb';
+import type { CaseHarness } from '@leasehold/contract';
+import { virtualClock, type VirtualClock } from '@leasehold/core';
+import { steadyTime, type SteadyTime } from '@leasehold/core/testing';
+import {
+  createTable,
+  dynamoDbGuard,
+  dynamoDbLedger,
+  type DynamoDbGuardOptions,
+  type DynamoDbLedger,
+  type DynamoDbLedgerOptions,
+  type DynamoDbTableDesign,
+} from '@leasehold/dynamodb';
+import { startDynamoDb, type Emulator } from '@leasehold/emulators';
+import type { GuardStore } from '@leasehold/core';
+
+/** A signal that never aborts. */
+export function never(): AbortSignal {
+  return new AbortController().signal;
+}
+
+/** A DynamoDB server whose time a test moves, and drivers on it. */
+export interface Machine {
+  readonly clock: VirtualClock;
+  readonly server: Emulator;
+  readonly time: SteadyTime;
+  /** A new table, or with `table` a part of one that is there, under a prefix of its own. */
+  table(design?: Partial<DynamoDbTableDesign>): Promise<Table>;
+  /** A client of a test's own. */
+  client(maxAttempts?: number): DynamoDBClient;
+  close(): Promise<void>;
+}
+
+/** A table of one test. */
+export interface Table {
+  readonly design: DynamoDbTableDesign;
+  /** A driver as another process would have it, its calls counted. Not opened yet. */
+  ledger(options?: Partial<DynamoDbLedgerOptions>): DynamoDbLedger;
+  guard(options?: Partial<DynamoDbGuardOptions>): GuardStore;
+  /** An item as it is stored, by its partition key without the prefix. */
+  item(id: string): Promise<Record<string, AttributeValue> | undefined>;
+  /** Puts an item by hand. */
+  forge(id: string, attributes: Record<string, AttributeValue>): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/** Starts one. */
+export async function machine(): Promise<Machine> {
+  const clock = virtualClock();
+  const server = await startDynamoDb({ time: clock });
+  const time = steadyTime(clock, [server]);
+  const { endpoint, region, credentials } = server;
+  const connection = { endpoint, region, credentials };
+  const clients: DynamoDBClient[] = [];
+  const client = (maxAttempts = 1): DynamoDBClient => {
+    const made = new DynamoDBClient({ ...connection, maxAttempts });
+    clients.push(made);
+    return made;
+  };
+  return {
+    clock,
+    server,
+    time,
+    client,
+    async table(given = {}) {
+      const shared = given.table !== undefined;
+      const design: DynamoDbTableDesign = {
+        table: `t-${randomUUID()}`,
+        ...given,
+        ...(shared && { prefix: `${randomUUID()}#` }),
+      };
+      await createTable({ ...connection, ...design });
+      const { table, prefix = '', keys = { partition: 'pk' } } = design;
+      const own = client();
+      const key = (id: string): Record<string, AttributeValue> => ({
+        [keys.partition]: { S: `${prefix}${id}` },
+        ...(keys.sort !== undefined && { [keys.sort]: { S: 'leasehold' } }),
+      });
+      const opened: { close(): Promise<void> }[] = [];
+      const kept = <Driver extends { close(): Promise<void> }>(driver: Driver): Driver => {
+        opened.push(driver);
+        return time.watch(driver);
+      };
+      return {
+        design,
+        ledger: (more = {}) => kept(dynamoDbLedger({ ...connection, ...design, clock, ...more })),
+        guard: (more = {}) => kept(dynamoDbGuard({ ...connection, ...design, clock, ...more })),
+        item: async (id) => (await own.send(new GetItemCommand({ TableName: table, Key: key(id) }))).Item,
+        async forge(id, attributes) {
+          await own.send(new PutItemCommand({ TableName: table, Item: { ...key(id), ...attributes } }));
+        },
+        async dispose() {
+          await Promise.all(opened.map((driver) => driver.close()));
+        },
+      };
+    },
+    async close() {
+      for (const made of clients) made.destroy();
+      await server.close();
+    },
+  };
+}
+
+/** The harness of the contract, on a table of its own; `extraMs`: how much more than asked the clock moves. */
+export function harnessOn<Driver extends object>(
+  one: Machine,
+  table: Table,
+  open: () => Promise<Driver> | Driver,
+  extraMs = 0,
+): CaseHarness<Driver> {
+  return {
+    open: async () => open(),
+    advance: (ms) => one.time.advance(ms + extraMs),
+    dispose: () => table.dispose(),
+  };
+}
