@@ -66,7 +66,8 @@ export async function machine(): Promise<Machine> {
         url,
         ...(dead && { deadLetterUrl: dead.url }),
         driver(more = {}) {
-          const driver = sqsBroker({ queueUrl: url, endpoint, region, credentials, clock, ...more });
+          const connection = more.client ? {} : { endpoint, region, credentials };
+          const driver = sqsBroker({ queueUrl: url, ...connection, clock, ...more });
           opened.push(driver);
           return time.watch(driver);
         },

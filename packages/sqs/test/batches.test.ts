@@ -1,0 +1,142 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { brokerSession, messageBytes, type OutgoingMessage } from '@leasehold/core';
+import { kinds } from '@leasehold/emulators';
+import type { SqsHandle } from '@leasehold/sqs';
+import { machine, never, type Machine, type Queue } from './machine.ts';
+
+let one: Machine;
+let queue: Queue;
+beforeAll(async () => {
+  one = await machine();
+  queue = await one.queue();
+});
+afterAll(async () => {
+  await queue.dispose();
+  await one.close();
+});
+
+const bytes = new TextEncoder();
+const message = (body: string | Uint8Array): OutgoingMessage => ({
+  body: typeof body === 'string' ? bytes.encode(body) : body,
+  attributes: {},
+});
+const calls = (operation: string): number => one.server.faults.calls(operation);
+
+/** Deliveries of new messages, and the driver that holds them. */
+async function held(count: number): Promise<{ driver: ReturnType<Queue['driver']>; handles: readonly SqsHandle[] }> {
+  const driver = queue.driver();
+  await driver.send(Array.from({ length: count }, (_, index) => message(`message ${index}`)), never());
+  const got = await driver.receive({ max: count, leaseMs: 60_000, waitMs: 0 }, never());
+  expect(got).toHaveLength(count);
+  return { driver, handles: got.map(({ handle }) => handle) };
+}
+
+describe('batches', () => {
+  test('field case 21: of ten deletes eight are done; the two that failed are told, and they alone are repeated', async () => {
+    const { driver, handles } = await held(10);
+    const session = brokerSession(driver, one.clock);
+    const failing = one.server.faults.on('DeleteMessageBatch', kinds.failEntries({}, (index) => index === 3 || index === 7));
+    const before = calls('DeleteMessageBatch');
+    const outcomes = handles.map((handle) =>
+      session.complete(session.hold({ handle, messageId: '', body: new Uint8Array(), attributes: {}, leaseMs: 60_000 }, one.clock.monotonic())),
+    );
+    await one.time.advance(3_000);
+    expect(await Promise.all(outcomes)).toEqual(handles.map(() => 'done'));
+    expect(failing.hits).toBe(1);
+    const [first, second] = one.server.faults.log.filter(({ operation }) => operation === 'DeleteMessageBatch').slice(-2);
+    expect(calls('DeleteMessageBatch') - before).toBe(2);
+    expect((first?.request.json['Entries'] as unknown[]).length).toBe(10);
+    expect((second?.request.json['Entries'] as { ReceiptHandle: string }[]).map(({ ReceiptHandle }) => ReceiptHandle)).toEqual(
+      [3, 7].map((index) => handles[index]?.receipt),
+    );
+  });
+
+  test('field case 21: what an answer without a list of successes does not confirm is not done', async () => {
+    const { driver, handles } = await held(3);
+    one.server.faults.on('DeleteMessageBatch', kinds.unconfirmedEntries());
+    expect(await driver.complete(handles, never())).toEqual(handles.map(() => ({ failed: 'unknown' })));
+    // It was applied all the same: repeating it changes nothing.
+    expect(await driver.complete(handles, never())).toEqual(['done', 'done', 'done']);
+    one.server.faults.on('ChangeMessageVisibilityBatch', kinds.unconfirmedEntries());
+    const more = await held(2);
+    expect(await more.driver.extend(more.handles, 60_000, never())).toEqual(more.handles.map(() => ({ failed: 'unknown' })));
+    expect(await more.driver.complete(more.handles, never())).toEqual(['done', 'done']);
+  });
+
+  test('field case 22: 23 messages settled at once go in calls of 10, 10 and 3, under ids of their own', async () => {
+    const driver = queue.driver();
+    const session = brokerSession(driver, one.clock);
+    for (const count of [10, 10, 3])
+      await driver.send(Array.from({ length: count }, () => message('x')), never());
+    const taken: SqsHandle[] = [];
+    while (taken.length < 23)
+      taken.push(...(await driver.receive({ max: 10, leaseMs: 60_000, waitMs: 0 }, never())).map(({ handle }) => handle));
+    const settling = taken.map((handle) =>
+      session.complete(session.hold({ handle, messageId: '', body: new Uint8Array(), attributes: {}, leaseMs: 60_000 }, one.clock.monotonic())),
+    );
+    await one.time.advance(100);
+    expect(new Set(await Promise.all(settling))).toEqual(new Set(['done']));
+    const batches = one.server.faults.log
+      .filter(({ operation }) => operation === 'DeleteMessageBatch')
+      .slice(-3)
+      .map(({ request }) => (request.json['Entries'] as { Id: string }[]).map(({ Id }) => Id));
+    expect(batches.map((ids) => ids.length)).toEqual([10, 10, 3]);
+    for (const ids of batches) expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test('an entry that SQS does not confirm as sent is failed, the others keep their ids', async () => {
+    const driver = queue.driver();
+    one.server.faults.on('SendMessageBatch', kinds.failEntries('ThrottlingException', (index) => index === 1));
+    const outcomes = await driver.send(['a', 'b', 'c'].map(message), never());
+    expect(outcomes).toEqual([{ messageId: expect.any(String) as string }, { failed: 'throttled' }, { messageId: expect.any(String) as string }]);
+    await driver.complete((await driver.receive({ max: 10, leaseMs: 60_000, waitMs: 0 }, never())).map(({ handle }) => handle), never());
+  });
+});
+
+describe('field case 38: sizes are bytes', () => {
+  test('80,000 three-byte letters five times are split by bytes, not by letters, and come back whole', async () => {
+    const driver = queue.driver();
+    await driver.open(never());
+    const session = brokerSession(driver, one.clock);
+    const body = '中'.repeat(80_000);
+    const before = calls('SendMessageBatch');
+    const outcomes = await session.send(Array.from({ length: 5 }, () => message(body)));
+    expect(outcomes.filter((outcome) => 'messageId' in outcome)).toHaveLength(5);
+    expect(calls('SendMessageBatch') - before).toBe(2);
+    const got = [];
+    while (got.length < 5) got.push(...(await driver.receive({ max: 10, leaseMs: 60_000, waitMs: 0 }, never())));
+    for (const { body: back } of got) expect(new TextDecoder().decode(back) === body).toBe(true);
+    await driver.complete(got.map(({ handle }) => handle), never());
+  });
+
+  test('bodies that grow on the way are split by what they have become, and one that becomes too large fails alone', async () => {
+    const driver = queue.driver();
+    await driver.open(never());
+    const { maxBatchBytes = 0, maxBodyBytes } = driver.capabilities;
+    const binary = (size: number) => message(new Uint8Array(size).fill(255));
+    const messages = [binary(300_000), binary(800_000), message('small'), binary(300_000), binary(300_000)];
+    expect(messages.filter((each) => messageBytes(each) > maxBodyBytes)).toEqual([]);
+    expect(messageBytes(messages[0] as OutgoingMessage) * 3).toBeLessThan(maxBatchBytes);
+    const before = calls('SendMessageBatch');
+    const outcomes = await driver.send(messages, never());
+    expect(outcomes.map((outcome) => ('messageId' in outcome ? 'sent' : outcome.failed))).toEqual(['sent', 'invalid', 'sent', 'sent', 'sent']);
+    expect(calls('SendMessageBatch') - before).toBe(2);
+    const got = [];
+    while (got.length < 4) got.push(...(await driver.receive({ max: 10, leaseMs: 60_000, waitMs: 0 }, never())));
+    expect(got.map(({ body }) => body.byteLength).sort()).toEqual([300_000, 300_000, 300_000, 5]);
+    await driver.complete(got.map(({ handle }) => handle), never());
+  });
+
+  test('when the second call of a send fails, what the first one sent is told', async () => {
+    const driver = queue.driver();
+    one.server.faults.on('SendMessageBatch', kinds.failBefore('throttled'), { nth: 2 });
+    const outcomes = await driver.send(Array.from({ length: 3 }, () => message('x'.repeat(500_000))), never());
+    expect(outcomes.map((outcome) => ('messageId' in outcome ? 'sent' : outcome.failed))).toEqual(['sent', 'sent', 'throttled']);
+    await expect(
+      (async () => {
+        one.server.faults.on('SendMessageBatch', kinds.failBefore('throttled'));
+        return driver.send([message('x')], never());
+      })(),
+    ).rejects.toMatchObject({ name: 'RequestThrottled' });
+  });
+});

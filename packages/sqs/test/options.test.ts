@@ -1,0 +1,130 @@
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isLeaseholdError } from '@leasehold/core';
+import { kinds } from '@leasehold/emulators';
+import { sqsBroker, type SqsBrokerOptions } from '@leasehold/sqs';
+import { brokerOptions } from '../src/options.ts';
+import { machine, never, type Machine } from './machine.ts';
+
+const queueUrl = 'https://sqs.eu-central-1.amazonaws.com/123456789012/tickets';
+
+describe('options', () => {
+  const WRONG: readonly (readonly [field: string, options: object | null])[] = [
+    ['options', null],
+    ['queueUrl', {}],
+    ['queueUrl', { queueUrl: 'tickets' }],
+    ['queueUrl', { queueUrl: 'arn:aws:sqs:eu-central-1:123456789012:tickets' }],
+    ['client', { queueUrl, client: {} }],
+    ['client', { queueUrl, client: null }],
+    ['pollClient', { queueUrl, pollClient: 'x' }],
+    ['region', { queueUrl, region: '' }],
+    ['region', { queueUrl, region: 'eu-central-1', client: { send: () => undefined } }],
+    ['endpoint', { queueUrl, endpoint: 'localhost:4566' }],
+    ['credentials', { queueUrl, credentials: 'AKIA' }],
+    ['longPoll', { queueUrl, longPoll: '21s' }],
+    ['longPoll', { queueUrl, longPoll: 20 }],
+    ['longPoll', { queueUrl, longPoll: '1500ms' }],
+    ['longPoll', { queueUrl, longPoll: '0s' }],
+    ['settings', { queueUrl, settings: 'none' }],
+    ['settings.deadLetterQueueUrl', { queueUrl, settings: { deadLetterQueueUrl: 'tickets-dead' } }],
+    ['settings.deadLetterQueueUrl', { queueUrl, settings: { deadLetterQueueUrl: queueUrl } }],
+    ['settings.deadLetterQueueUrl', { queueUrl, settings: { maxReceiveCount: 5 } }],
+    ['settings.maxReceiveCount', { queueUrl, settings: { deadLetterQueueUrl: `${queueUrl}-dead`, maxReceiveCount: 0 } }],
+    ['settings.maxMessageBytes', { queueUrl, settings: { maxMessageBytes: 2 ** 21 } }],
+  ];
+  test.each(WRONG)('%s of %j is refused by name', (field, options) => {
+    let thrown: unknown;
+    try {
+      sqsBroker(options as SqsBrokerOptions);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(isLeaseholdError(thrown) && [thrown.code, thrown.field]).toEqual(['bad-option', field]);
+  });
+
+  test('a secret is never part of an error', () => {
+    const credentials = 'AKIA-hunter2' as never;
+    expect(() => sqsBroker({ queueUrl, credentials })).not.toThrow(/hunter2/);
+    expect(() => sqsBroker({ queueUrl, credentials })).toThrow(/credentials/);
+  });
+
+  test.each([
+    [queueUrl, { region: 'eu-central-1' }],
+    ['https://sqs.cn-north-1.amazonaws.com.cn/1/q', { region: 'cn-north-1' }],
+    ['https://vpce-1.sqs.us-gov-west-1.vpce.amazonaws.com/1/q', { region: 'us-gov-west-1', endpoint: 'https://vpce-1.sqs.us-gov-west-1.vpce.amazonaws.com' }],
+    ['http://127.0.0.1:4566/000000000000/q', { endpoint: 'http://127.0.0.1:4566' }],
+  ])('%s says where its requests go', (url, connection) => {
+    expect(brokerOptions({ queueUrl: url }).connection).toEqual(connection);
+  });
+});
+
+describe('opening', () => {
+  let one: Machine;
+  beforeAll(async () => {
+    one = await machine();
+  });
+  afterAll(() => one.close());
+
+  test('asks the queue once, and what it says is in the capabilities', async () => {
+    const queue = await one.queue({ maxReceiveCount: 7, attributes: { MaximumMessageSize: '262144' } });
+    const driver = queue.driver();
+    expect(driver.capabilities).toMatchObject({ deadLetter: 'none' });
+    const before = one.server.faults.calls('GetQueueAttributes');
+    await driver.open(never());
+    await driver.open(never());
+    expect(one.server.faults.calls('GetQueueAttributes') - before).toBe(1);
+    expect(driver.capabilities).toMatchObject({ deadLetter: 'copy', maxDeliveries: 7, ordering: false });
+    expect(driver.capabilities.maxBodyBytes).toBeGreaterThan(262_144 - 200);
+    expect(driver.capabilities.maxBodyBytes).toBeLessThan(262_144);
+    await queue.dispose();
+  });
+
+  test('can be tried again after it failed, and a close in between is no error', async () => {
+    const queue = await one.queue({ deadLetter: true });
+    const driver = queue.driver();
+    one.server.faults.on('GetQueueAttributes', kinds.failBefore('throttled'));
+    const error = await driver.open(never()).catch((reason: unknown) => reason);
+    expect(driver.classify(error)).toBe('throttled');
+    await driver.open(never());
+    expect(driver.capabilities.deadLetter).toBe('copy');
+    await queue.dispose();
+    await expect(driver.open(never())).rejects.toMatchObject({ code: 'closed' });
+  });
+
+  test('a role that may not read the attributes is told what to allow or to pass; with the settings passed nothing is asked', async () => {
+    const queue = await one.queue({ deadLetter: true });
+    const denied = one.server.faults.on('GetQueueAttributes', kinds.failBefore('denied'), { times: Infinity });
+    const driver = queue.driver();
+    const error = await driver.open(never()).catch((reason: unknown) => reason);
+    expect(driver.classify(error)).toBe('denied');
+    expect(error).toMatchObject({ field: 'settings', message: expect.stringContaining('sqs:GetQueueAttributes') as string });
+    const told = queue.driver({ settings: { deadLetterQueueUrl: queue.deadLetterUrl ?? '', maxReceiveCount: 7 } });
+    await told.open(never());
+    expect(told.capabilities).toMatchObject({ deadLetter: 'copy', maxDeliveries: 7 });
+    expect(denied.hits).toBe(1);
+    denied.cancel();
+    await queue.dispose();
+  });
+
+  test('a queue that does not exist is named', async () => {
+    const { endpoint, region, credentials } = one.server;
+    const driver = sqsBroker({ queueUrl: `${endpoint}/000000000000/nothing`, region, credentials });
+    const error = await driver.open(never()).catch((reason: unknown) => reason);
+    expect(driver.classify(error)).toBe('not-found');
+    expect(error).toMatchObject({ field: 'queueUrl' });
+    await driver.close();
+  });
+
+  test('close destroys the clients it built, and leaves those that were given', async () => {
+    const queue = await one.queue();
+    const { endpoint, region, credentials } = one.server;
+    const client = new SQSClient({ endpoint, region, credentials, maxAttempts: 1 });
+    const driver = queue.driver({ client });
+    await driver.send([{ body: new Uint8Array([65]), attributes: {} }], never());
+    await driver.close();
+    const again = queue.driver({ client });
+    expect(await again.receive({ max: 1, leaseMs: 30_000, waitMs: 0 }, never())).toHaveLength(1);
+    client.destroy();
+    await queue.dispose();
+  });
+});
