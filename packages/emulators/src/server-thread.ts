@@ -17,16 +17,20 @@ export interface ServerThread {
   close(): Promise<void>;
 }
 
+type ServerName = 'sqs' | 'dynamodb';
+
+const THREADS: Readonly<Record<ServerName, URL>> = {
+  sqs: new URL('./thread/sqs-thread.ts', import.meta.url),
+  dynamodb: new URL('./thread/dynamodb-thread.ts', import.meta.url),
+};
+
 /** Rejects when the server does not start. */
-export async function startServerThread(
-  name: 'sqs' | 'dynamodb',
-  time: EmulatorTime | undefined,
-): Promise<ServerThread> {
+export async function startServerThread(name: ServerName, time: EmulatorTime | undefined): Promise<ServerThread> {
   const parked = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const count = new Int32Array(parked);
   let told = time?.wall();
-  // The file next to this one, in source as in a build.
-  const module = new URL(`./thread/${name}-thread${extname(import.meta.url)}`, import.meta.url);
+  // In a build they are next to this file under another ending.
+  const module = new URL(THREADS[name].href.replace(/\.ts$/, extname(import.meta.url)));
   const start: ThreadStart = { parked, ...(told === undefined ? {} : { now: told }) };
   const worker = new Worker(module, {
     name: `leasehold ${name} emulator`,
