@@ -1,4 +1,5 @@
-import { HttpFaultProxy, type FaultProxy, type ServiceRules } from './fault-proxy.ts';
+import type { FaultProxy } from './fault-proxy.ts';
+import { HttpFaultProxy, type ServiceRules } from './http-fault-proxy.ts';
 import { startServerThread } from './server-thread.ts';
 import type { EmulatorTime } from './timetable.ts';
 
