@@ -1,5 +1,7 @@
-export { dynamoDbGuard, type DynamoDbGuardOptions } from './guard.ts';
 export { createTable, type CreateTableOptions, type CreateTableReport } from './create-table.ts';
+export { dynamoDbGuard, type DynamoDbGuardOptions } from './guard.ts';
+export { iamPolicy, type IamPolicy, type IamPolicyOptions, type IamRole, type IamStatement } from './iam-policy.ts';
+export { cloudFormation, terraform } from './infrastructure.ts';
 export { dynamoDbLedger, type DynamoDbLedger, type DynamoDbLedgerOptions } from './ledger.ts';
 export type {
   DynamoDbConnection,

@@ -1,0 +1,159 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { serviceClock } from '../src/service-clock.ts';
+
+const SECOND = 1_000;
+
+/** A service with a true time, and a container whose clocks go their own ways. */
+function world({ ppm = 0, wall = 0, monotonic = 0, trueTime = 1_700_000_000_123 } = {}) {
+  let now = trueTime;
+  let mono = monotonic;
+  let stepped = wall;
+  return {
+    clock: {
+      monotonic: () => mono,
+      wall: () => mono + stepped,
+      timer: () => ({ cancel: () => undefined }),
+    },
+    get trueTime() {
+      return now;
+    },
+    /** Time goes by, as the service counts it. */
+    pass(ms: number) {
+      now += ms;
+      mono += ms * (1 + ppm / 1e6);
+    },
+    /** The container's wall clock is set. */
+    step(ms: number) {
+      stepped += ms;
+    },
+    /** The machine sleeps: its monotonic clock stands still. */
+    sleep(ms: number) {
+      now += ms;
+      stepped += ms;
+    },
+    /** The service's own clock is set. */
+    jump(ms: number) {
+      now += ms;
+    },
+    /** The Date header of a host whose clock is `skewMs` off. */
+    date: (skewMs = 0) => Math.floor((now + skewMs) / SECOND) * SECOND,
+  };
+}
+
+type World = ReturnType<typeof world>;
+
+/** One call: dated by the service somewhere between sending and arrival. */
+function call(at: World, time: ReturnType<typeof serviceClock>, out = 5, back = 5, skewMs = 0): void {
+  const sentAt = at.clock.monotonic();
+  at.pass(out);
+  const date = at.date(skewMs);
+  at.pass(back);
+  time.observe(date, sentAt);
+}
+
+test('the true time is never excluded, whatever the drift, the skew of hosts, round trips and steps of the wall clock', () => {
+  const event = fc.oneof(
+    { weight: 4, arbitrary: fc.record({ out: fc.nat(400), back: fc.nat(400), skew: fc.integer({ min: -20, max: 20 }) }) },
+    { weight: 3, arbitrary: fc.record({ pass: fc.oneof(fc.nat(3_000), fc.nat(900_000)) }) },
+    { weight: 1, arbitrary: fc.record({ step: fc.integer({ min: -3_600_000, max: 3_600_000 }) }) },
+    { weight: 1, arbitrary: fc.record({ sleep: fc.integer({ min: 0, max: 86_400_000 }) }) },
+  );
+  const start = fc.record({
+    ppm: fc.integer({ min: -950, max: 950 }),
+    wall: fc.integer({ min: -1e12, max: 1e12 }),
+    monotonic: fc.nat(1e9),
+    trueTime: fc.integer({ min: 1_700_000_000_000, max: 1_700_000_010_000 }),
+  });
+  let judged = 0;
+  fc.assert(
+    fc.property(start, fc.array(event, { minLength: 1, maxLength: 60 }), (given, events) => {
+      const at = world(given);
+      const time = serviceClock(at.clock);
+      for (const each of events) {
+        if ('out' in each) call(at, time, each.out, each.back, each.skew);
+        else if ('pass' in each) at.pass(each.pass);
+        else if ('step' in each) at.step(each.step);
+        else at.sleep(each.sleep);
+        const now = time.now();
+        if (!now) continue;
+        judged++;
+        // A sleep below the margin goes unnoticed; it is as large as what hosts may differ by.
+        expect(now.earliest).toBeLessThanOrEqual(at.trueTime + 20);
+        expect(now.latest).toBeGreaterThanOrEqual(at.trueTime - 20);
+        if (events.every((other) => !('sleep' in other))) {
+          expect(now.earliest).toBeLessThanOrEqual(at.trueTime);
+          expect(now.latest).toBeGreaterThanOrEqual(at.trueTime);
+        }
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+  expect(judged).toBeGreaterThan(5_000);
+});
+
+test('one answer gives a second and the round trip; answers at other parts of a second narrow it down', () => {
+  const at = world();
+  const time = serviceClock(at.clock);
+  expect(time.now()).toBeUndefined();
+  call(at, time, 10, 30);
+  const width = (): number => {
+    const now = time.now();
+    return now ? now.latest - now.earliest : Number.NaN;
+  };
+  expect(width()).toBeGreaterThan(1_000);
+  expect(width()).toBeLessThanOrEqual(1_082);
+  for (let answers = 0; answers < 20; answers++) {
+    at.pass(1_050);
+    call(at, time);
+  }
+  expect(width()).toBeLessThan(150);
+});
+
+test('what is known widens with age', () => {
+  const at = world();
+  const time = serviceClock(at.clock);
+  call(at, time);
+  at.pass(100_000);
+  const now = time.now();
+  expect(now && now.latest - now.earliest).toBeGreaterThanOrEqual(1_000 + 200);
+});
+
+test('a service whose clock was set is followed with the next answer', () => {
+  for (const step of [-7_000, 7_000]) {
+    const at = world();
+    const time = serviceClock(at.clock);
+    for (let answers = 0; answers < 5; answers++) call(at, time);
+    at.jump(step);
+    call(at, time);
+    const now = time.now();
+    expect(now?.earliest).toBeLessThanOrEqual(at.trueTime);
+    expect(now?.latest).toBeGreaterThanOrEqual(at.trueTime);
+  }
+});
+
+test('after a step of the wall clock, which may have been a sleep, nothing is known until the next answer; NaN is never known', () => {
+  const at = world();
+  const time = serviceClock(at.clock);
+  call(at, time);
+  expect(time.now()).toBeDefined();
+  at.step(500);
+  expect(time.now()).toBeUndefined();
+  call(at, time);
+  expect(time.now()).toBeDefined();
+  at.step(Number.NaN);
+  expect(time.now()).toBeUndefined();
+  call(at, time);
+  expect(time.now()).toBeUndefined();
+});
+
+test('a Date header that is none changes nothing', () => {
+  const at = world();
+  const time = serviceClock(at.clock);
+  time.observe(Number.NaN, at.clock.monotonic());
+  expect(time.now()).toBeUndefined();
+  call(at, time);
+  const before = time.now();
+  time.observe(Date.parse('yesterday'), at.clock.monotonic());
+  expect(time.now()).toEqual(before);
+});
