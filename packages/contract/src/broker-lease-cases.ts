@@ -124,7 +124,7 @@ export const leaseCases: readonly BrokerCase[] = [
       await send(driver, [message('contested')]);
       const stale = await takeOne(harness, driver, shortLease(harness, driver.capabilities));
       await pass(harness, stale.leaseMs + slack(harness, stale.leaseMs));
-      const fresh = await takeOne(harness, other);
+      const fresh = await takeOne(harness, other, shortLease(harness, driver.capabilities));
       assert.notDeepEqual(fresh.handle, stale.handle);
       const answers = [
         ...(await driver.extend([stale.handle], stale.leaseMs, never())),
