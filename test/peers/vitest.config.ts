@@ -1,0 +1,22 @@
+import { join } from 'node:path';
+import { defineConfig } from 'vitest/config';
+
+// Those of Node itself: `module` would name files that only a bundler can load.
+const conditions = ['@leasehold/source', 'node', 'import', 'default'];
+
+export default defineConfig({
+  root: join(import.meta.dirname, '..', '..'),
+  resolve: { conditions },
+  ssr: { resolve: { conditions, externalConditions: conditions } },
+  test: {
+    include: ['test/peers/*.peers.ts'],
+    pool: 'forks',
+    // The cases wait far more than they work, but enough of them at once would keep a server from answering in time.
+    maxConcurrency: 24,
+    reporters: ['default', 'json'],
+    outputFile: { json: 'node_modules/.cache/vitest-peers.json' },
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    execArgv: ['--conditions=@leasehold/source', '--disable-warning=ExperimentalWarning'],
+  },
+});
