@@ -38,7 +38,8 @@ export interface Violation {
 
 /** The numbers, and every promise that was not kept. Pure: the same evidence gives the same verdict. */
 export function audit(evidence: Evidence): { readonly tally: Tally; readonly violations: readonly Violation[] } {
-  const { records, effects, workers, deadLetters } = evidence;
+  const { records, effects, workers } = evidence;
+  const { deadLetters } = evidence.queue;
   const byId = new Map(records.map((record) => [record.taskId, record]));
   const expected = expectedTasks(evidence.enqueued, byId);
   const undecodable = deadLetters.filter(({ reason }) => reason === 'undecodable').length;
@@ -115,7 +116,7 @@ function readBacks({ service, effects }: Evidence): readonly string[] {
 
 /** I5: each task ends, nothing ends that nobody asked for, and nothing is left in the queue. */
 function lossProblems(
-  { records, depth, deadLetters, poison }: Evidence,
+  { records, queue, poison }: Evidence,
   expected: readonly string[],
   byId: ReadonlyMap<string, TaskRecord>,
   tally: Tally,
@@ -126,12 +127,11 @@ function lossProblems(
   const known = new Set(expected);
   for (const { taskId } of records) if (!known.has(taskId)) problems.push(`${short(taskId)} was asked for by nobody`);
   for (const { taskId, next } of records) if (next) problems.push(`${short(taskId)} has follow-ups that were not sent`);
-  const { visible, inFlight, delayed, blocked } = depth;
-  const left = visible + inFlight + delayed + blocked;
+  const left = queue.waiting + queue.held;
   if (left > 0) problems.push(`${left} messages are left in the queue`);
   const buried = tally.deadLettered;
-  if (deadLetters.length !== buried)
-    problems.push(`${buried} were dead-lettered, ${deadLetters.length} lie in the dead-letter queue`);
+  if (queue.deadLetters.length !== buried)
+    problems.push(`${buried} were dead-lettered, ${queue.deadLetters.length} lie in the dead-letter queue`);
   const ended = tally.settled + tally.cancelled + tally.deadLettered;
   const asked = tally.tasks + tally.followUps + poison;
   if (ended !== asked) problems.push(`${ended} ended of ${asked} that were asked for`);

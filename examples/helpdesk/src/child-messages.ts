@@ -1,5 +1,6 @@
 import type { LeaseholdEvent } from '@leasehold/core';
 import type { GuardEvent } from '@leasehold/guard';
+import type { Place } from './place.ts';
 
 /**
  * What the demo does to the tasks on purpose. `kill`: SIGKILL between commit and settle. `stop`: SIGSTOP between the last check and the call,
@@ -23,6 +24,15 @@ export interface Answered {
   readonly kind: 'answered';
   readonly key: string;
   readonly delivered: boolean;
+}
+
+/** What embedded servers tell the demo: where they are. */
+export interface Serving {
+  readonly kind: 'serving';
+  readonly sqs: string;
+  readonly dynamodb: string;
+  readonly region: string;
+  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string };
 }
 
 /** What the service tells the demo. */
@@ -55,8 +65,7 @@ export interface ServiceOptions {
 
 /** How a worker is started. */
 export interface WorkerOptions {
-  readonly file: string;
-  readonly queue: string;
+  readonly place: Place;
   readonly url: string;
   readonly name: string;
 }
@@ -67,7 +76,7 @@ export function startOptions(): unknown {
 }
 
 /** Tells the parent, if it is still there. Resolves when it was handed over. */
-export function tellParent(message: ServiceSays | WorkerSays): Promise<void> {
+export function tellParent(message: ServiceSays | WorkerSays | Serving): Promise<void> {
   return new Promise((resolve) => {
     if (!process.connected || !process.send) resolve();
     // A parent that is gone needs no telling: the child's `disconnect` listener ends it.

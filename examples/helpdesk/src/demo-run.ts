@@ -5,33 +5,36 @@ import {
   createTaskClient,
   type Json,
   type NewTask,
+  type OutgoingMessage,
   type TaskClient,
   type TaskRecord,
 } from '@leasehold/core';
-import { sqliteBroker, sqliteLedger, type SqliteBroker, type SqliteDeadLetter } from '@leasehold/sqlite';
 import { audit, type Violation } from './audit.ts';
 import type { FaultPlan, ServiceSays, WorkerSays } from './child-messages.ts';
 import type { EffectRow } from './effects.ts';
 import { Gathering } from './evidence.ts';
 import { createFleet, type Child, type Fleet } from './fleet.ts';
+import type { Ground } from './place.ts';
 import { progressOf, type DemoProgress } from './progress.ts';
 import { HIT, playScenario } from './scenario.ts';
 import { readToolCalls, taskOf } from './tool-calls.ts';
 
 /** What a run is made of. */
 export interface RunParts {
-  readonly file: string;
+  readonly ground: Ground;
+  readonly lookEveryMs: number;
   /** On the clock of `performance.now`. */
   readonly startedAt: number;
   /** Aborted, it ends the run; the run aborts it itself when a process of it ends. */
   readonly stopping: AbortController;
+  /** Aborted, nobody wants to know how far it came. */
+  readonly signal?: AbortSignal;
   readonly onProgress?: (progress: DemoProgress) => void;
   readonly onNote?: (note: string) => void;
 }
 
-const QUEUE = 'helpdesk';
 const WORKERS = 3;
-const POLL_MS = 150;
+const LAST_LOOK_MS = 10_000;
 /** What a producer sent whose connection broke in the middle. */
 const POISON = '{"specversion":"1.0","type":"open_case","source":"leasehold","data":{"customer":"C-205';
 const POISON_PLACE = 20;
@@ -42,7 +45,6 @@ export class DemoRun {
   readonly #stopping: AbortController;
   readonly #gathering: Gathering;
   readonly #fleet: Fleet;
-  readonly #driver: SqliteBroker;
   readonly #client: TaskClient;
   readonly #calls: readonly (NewTask & { readonly taskId: string })[] = readToolCalls().map(taskOf);
   readonly #troubles: Violation[] = [];
@@ -51,7 +53,7 @@ export class DemoRun {
   #url = '';
 
   constructor(parts: RunParts) {
-    const { file, stopping } = parts;
+    const { ground, stopping } = parts;
     this.#parts = parts;
     this.#stopping = stopping;
     this.#gathering = new Gathering(stopping.signal);
@@ -59,10 +61,8 @@ export class DemoRun {
       this.#troubles.push({ of: 'process', what });
       stopping.abort(new Error(what));
     });
-    this.#driver = sqliteBroker({ file, queue: QUEUE });
-    const ledger = sqliteLedger({ file });
-    const broker = createLeaseBroker({ driver: this.#driver, ledger });
-    this.#client = createTaskClient({ broker, ledger });
+    const broker = createLeaseBroker(ground.stores);
+    this.#client = createTaskClient({ broker, ledger: ground.stores.ledger });
     this.#close = () => broker.close();
   }
 
@@ -71,7 +71,6 @@ export class DemoRun {
     let polling: Promise<void> | undefined;
     let effects: readonly EffectRow[] = [];
     try {
-      await this.#driver.open(this.#stopping.signal);
       await this.#startService();
       await Promise.all(Array.from({ length: WORKERS }, (_, index) => this.#startWorker(`worker-${index + 1}`)));
       polling = this.#poll(ended.signal);
@@ -82,28 +81,19 @@ export class DemoRun {
     } finally {
       ended.abort();
       await polling;
-      try {
-        // What the workers have still to say comes before their end; the service answers last.
-        await Promise.all(
-          this.#fleet.children.filter((child) => child !== this.#service).map((child) => child.end(5_000)),
-        );
-        effects = await this.#effects();
-        await this.#look();
-      } catch (error) {
-        this.#troubles.push({ of: 'demo', what: describe(error) });
-      }
+      // Of a run that was interrupted nothing is to be said.
+      if (!this.#parts.signal?.aborted) effects = await this.#evidence();
       await this.#fleet.end();
       await this.#close();
     }
-    const { workers, service, caught, tokenHistory, records, depth, deadLetters } = this.#gathering;
+    const { workers, service, caught, tokenHistory, records, queue } = this.#gathering;
     const all = [...records.values()];
     const found = audit({
       enqueued: this.#calls.map(({ taskId }) => taskId),
       poison: 1,
       records: all,
       tokenHistory,
-      deadLetters,
-      depth: depth ?? { visible: 0, inFlight: 0, delayed: 0, blocked: 0, deadLetters: 0 },
+      queue: queue ?? { waiting: 0, held: 0, deadLetters: [] },
       workers,
       service,
       effects,
@@ -128,7 +118,7 @@ export class DemoRun {
   }
 
   async #startService(): Promise<void> {
-    const options = { file: this.#parts.file, faults: this.#plan };
+    const options = { file: this.#parts.ground.serviceFile, faults: this.#plan };
     this.#service = this.#fleet.start('service-process', 'service', options, (message) => {
       const said = message as ServiceSays;
       if (said.kind === 'listening') this.#url = said.url;
@@ -141,7 +131,7 @@ export class DemoRun {
 
   async #startWorker(name: string): Promise<void> {
     let ready = false;
-    const options = { file: this.#parts.file, queue: QUEUE, url: this.#url, name };
+    const options = { place: this.#parts.ground.place, url: this.#url, name };
     this.#fleet.start('worker-process', name, options, (message, { pid }) => {
       const said = message as WorkerSays;
       if (said.kind === 'ready') ready = true;
@@ -158,17 +148,17 @@ export class DemoRun {
       if (failed) throw new Error(`a call could not be enqueued: ${JSON.stringify(failed)}`);
     };
     await send(this.#calls.slice(0, POISON_PLACE));
-    await this.#driver.send([{ body: new TextEncoder().encode(POISON), attributes: {} }], this.#stopping.signal);
+    await this.#send({ body: new TextEncoder().encode(POISON), attributes: {} });
     await send(this.#calls.slice(POISON_PLACE));
   }
 
   #scenario(): Promise<void> {
     return playScenario({
-      file: this.#parts.file,
       plan: this.#plan,
       gathering: this.#gathering,
       client: this.#client,
       signal: this.#stopping.signal,
+      isFree: () => this.#parts.ground.isFree(),
       childAt: (pid) => {
         const child = this.#fleet.children.find((one) => one.pid === pid);
         if (!child) throw new Error(`process ${pid} is none of the demo's`);
@@ -192,51 +182,76 @@ export class DemoRun {
       payload: input as Json,
       ...(agentRunId !== undefined && { agentRunId }),
     });
-    await this.#driver.send([message], this.#stopping.signal);
+    await this.#send(message);
+  }
+
+  /** Sends what is no task of its own, past the lease broker. */
+  async #send(message: OutgoingMessage): Promise<void> {
+    const [outcome] = await this.#parts.ground.stores.driver.send([message], this.#stopping.signal);
+    if (!outcome || 'failed' in outcome)
+      throw new Error(`a message could not be sent: ${outcome?.failed ?? 'no answer'}`);
   }
 
   /** Every task that is known of has ended, and the queue is empty. */
   async #allEnded(): Promise<void> {
     await this.#gathering.until('every task to end', () => {
-      const { records, depth, deadLetters } = this.#gathering;
-      if (!depth || !this.#calls.every(({ taskId }) => records.has(taskId))) return false;
-      if (depth.visible + depth.inFlight + depth.delayed + depth.blocked > 0) return false;
+      const { records, queue } = this.#gathering;
+      if (!queue || !this.#calls.every(({ taskId }) => records.has(taskId))) return false;
+      if (queue.waiting + queue.held > 0) return false;
       const open = [...records.values()].some(
         ({ state, next }) => next !== undefined || !['settled', 'cancelled', 'dead_lettered'].includes(state),
       );
-      return !open && deadLetters.some(({ reason }) => reason === 'undecodable');
+      return !open && queue.deadLetters.some(({ reason }) => reason === 'undecodable');
     });
   }
 
   async #poll(ended: AbortSignal): Promise<void> {
     while (!ended.aborted) {
       try {
-        await this.#look();
+        await this.#look(this.#stopping.signal);
       } catch (error) {
-        // Looked at again soon; a database that stays unreadable ends the demo by its time limit.
-        this.#parts.onNote?.(`the ledger could not be read: ${describe(error)}`);
+        // Looked at again soon; a store that stays unreadable ends the demo by its time limit.
+        if (!this.#stopping.signal.aborted) this.#parts.onNote?.(`the ledger could not be read: ${describe(error)}`);
       }
-      await pause(POLL_MS);
+      await pause(this.#parts.lookEveryMs);
     }
   }
 
-  async #look(): Promise<void> {
+  async #look(signal: AbortSignal): Promise<void> {
     // The queue first: a message that is gone from it has its outcome in the ledger already.
-    const depth = await this.#driver.depth();
-    const deadLetters: SqliteDeadLetter[] = [];
-    let page = await this.#driver.deadLetters({ limit: 1_000 });
-    for (deadLetters.push(...page.letters); page.cursor !== undefined; deadLetters.push(...page.letters)) {
-      page = await this.#driver.deadLetters({ limit: 1_000, cursor: page.cursor });
+    const queue = await this.#parts.ground.look(signal);
+    const records: TaskRecord[] = [];
+    let page = await this.#client.list({ limit: 1_000 });
+    records.push(...page.records);
+    while (page.cursor !== undefined) {
+      page = await this.#client.list({ limit: 1_000, cursor: page.cursor });
+      records.push(...page.records);
     }
-    const { records, now } = await this.#client.list({ limit: 1_000 });
-    this.#gathering.polled(records, depth, deadLetters);
+    this.#gathering.polled(records, queue);
     this.#parts.onProgress?.(
-      progressOf(records, now, this.#fleet.children, {
+      progressOf(records, page.now, this.#fleet.children, {
         elapsedMs: performance.now() - this.#parts.startedAt,
-        waiting: depth.visible + depth.delayed + depth.blocked,
-        undecodable: deadLetters.filter(({ reason }) => reason === 'undecodable').length,
+        waiting: queue.waiting,
+        undecodable: queue.deadLetters.filter(({ reason }) => reason === 'undecodable').length,
       }),
     );
+  }
+
+  /** What is known only at the end: the last words of the workers, the service's rows, queue and ledger as they were left. */
+  async #evidence(): Promise<readonly EffectRow[]> {
+    try {
+      // What the workers have still to say comes before their end; the service answers last.
+      await Promise.all(
+        this.#fleet.children.filter((child) => child !== this.#service).map((child) => child.end(5_000)),
+      );
+      const effects = await this.#effects();
+      // Also of a run whose time was over.
+      await this.#look(AbortSignal.timeout(LAST_LOOK_MS));
+      return effects;
+    } catch (error) {
+      this.#troubles.push({ of: 'demo', what: describe(error) });
+      return [];
+    }
   }
 
   async #effects(): Promise<readonly EffectRow[]> {

@@ -1,8 +1,8 @@
 import type { LeaseholdEvent, TaskRecord } from '@leasehold/core';
 import type { GuardEvent } from '@leasehold/guard';
-import type { QueueDepth, SqliteDeadLetter } from '@leasehold/sqlite';
 import type { Answered, Caught, FaultName } from './child-messages.ts';
 import type { EffectRow } from './effects.ts';
+import type { QueueSight } from './place.ts';
 
 /** An event of a worker, with the process it came from. */
 export interface WorkerEvent {
@@ -23,8 +23,7 @@ export interface Evidence {
   readonly records: readonly TaskRecord[];
   /** Tokens as the ledger showed them while the tasks ran, by task. */
   readonly tokenHistory: ReadonlyMap<string, readonly number[]>;
-  readonly deadLetters: readonly SqliteDeadLetter[];
-  readonly depth: QueueDepth;
+  readonly queue: QueueSight;
   readonly workers: readonly WorkerEvent[];
   readonly service: readonly ServiceEvent[];
   readonly effects: readonly EffectRow[];
@@ -40,8 +39,7 @@ export class Gathering {
   readonly caught: Caught[] = [];
   readonly tokenHistory: Map<string, number[]> = new Map();
   records: ReadonlyMap<string, TaskRecord> = new Map();
-  depth: QueueDepth | undefined;
-  deadLetters: readonly SqliteDeadLetter[] = [];
+  queue: QueueSight | undefined;
   readonly #watchers = new Set<() => void>();
   readonly #signal: AbortSignal;
 
@@ -55,7 +53,7 @@ export class Gathering {
   }
 
   /** The ledger and the queue as they are now. */
-  polled(records: readonly TaskRecord[], depth: QueueDepth, deadLetters: readonly SqliteDeadLetter[]): void {
+  polled(records: readonly TaskRecord[], queue: QueueSight): void {
     const latest = new Map<string, TaskRecord>();
     for (const record of records) {
       // A list is no snapshot: a task that changes its state meanwhile may be in it twice.
@@ -67,8 +65,7 @@ export class Gathering {
       if (isNews && seen.at(-1) !== fencingToken) this.tokenHistory.set(taskId, [...seen, fencingToken]);
     }
     this.records = latest;
-    this.depth = depth;
-    this.deadLetters = deadLetters;
+    this.queue = queue;
     this.changed();
   }
 

@@ -21,7 +21,7 @@ export interface Child {
 export interface Fleet {
   readonly children: readonly Child[];
   start(
-    entry: 'service-process' | 'worker-process',
+    entry: 'service-process' | 'worker-process' | 'emulators-process',
     name: string,
     options: object,
     hear: (message: unknown, child: Child) => void,

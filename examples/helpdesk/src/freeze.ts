@@ -1,5 +1,4 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Child } from './fleet.ts';
 
@@ -7,14 +6,14 @@ const LOOK_MS = 10;
 const LOOKS = 50;
 
 /**
- * Stops a process, and makes sure that it stands still and holds no lock on the database: a process stopped inside a transaction would
- * stop every other one with it, so that one is let go on for a moment and stopped again.
+ * Stops a process, and makes sure that it stands still and that the others can go on: one that was stopped holding a lock (`isFree` says
+ * so) is let go on for a moment and stopped again.
  */
-export async function freeze(child: Child, file: string, signal: AbortSignal): Promise<void> {
+export async function freeze(child: Child, isFree: () => boolean, signal: AbortSignal): Promise<void> {
   for (;;) {
     signal.throwIfAborted();
     child.pause();
-    if ((await standsStill(child.pid)) && isWritable(file)) return;
+    if ((await standsStill(child.pid)) && isFree()) return;
     child.resume();
     await pause(LOOK_MS);
   }
@@ -33,19 +32,4 @@ async function standsStill(pid: number): Promise<boolean> {
     await pause(LOOK_MS);
   }
   return false;
-}
-
-function isWritable(file: string): boolean {
-  const db = new DatabaseSync(file);
-  try {
-    db.exec('PRAGMA busy_timeout = 250');
-    db.exec('BEGIN IMMEDIATE');
-    db.exec('ROLLBACK');
-    return true;
-  } catch {
-    // Locked; whatever else is wrong with the file shows elsewhere.
-    return false;
-  } finally {
-    db.close();
-  }
 }

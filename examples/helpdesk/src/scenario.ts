@@ -14,11 +14,12 @@ export const HIT: FaultPlan = {
 
 /** What a scenario works with. */
 export interface Stage {
-  readonly file: string;
   readonly plan: FaultPlan;
   readonly gathering: Gathering;
   readonly client: TaskClient;
   readonly signal: AbortSignal;
+  /** Whether the others can work while a worker is stopped just now. */
+  isFree(): boolean;
   childAt(pid: number): Child;
   letGo(message: LetGo): void;
   /** A worker in the place of one that is gone. */
@@ -55,7 +56,7 @@ async function stopPastTheLease(stage: Stage): Promise<void> {
   const { gathering, note } = stage;
   const { pid, taskId } = await gathering.moment('stop');
   const child = stage.childAt(pid);
-  await freeze(child, stage.file, stage.signal);
+  await freeze(child, () => stage.isFree(), stage.signal);
   note(`${child.name} was stopped (SIGSTOP) between the last check and the call of ${short(taskId)}`);
   // The worker finds the service's pass when it goes on; its very next step is the call.
   release(stage, 'stop');

@@ -12,14 +12,15 @@ import {
 import { sumOf, toCents } from './money.ts';
 import type { ServiceClient } from './service-client.ts';
 
-/** Short, so that a takeover takes seconds. A worker of one's own would rather use the default of 90 s. */
-const LEASE = '3s';
 const BATCH = 6;
 
-/** The tools of the helpdesk's agents, as tasks. */
-export function helpdeskTasks(service: ServiceClient): readonly AnyTask[] {
+/**
+ * The tools of the helpdesk's agents, as tasks. The demo's `lease` is short, so that a takeover takes seconds; a worker of one's own would
+ * rather use the default of 90 s.
+ */
+export function helpdeskTasks(service: ServiceClient, lease: string): readonly AnyTask[] {
   const common = {
-    lease: LEASE,
+    lease,
     limits: { attempts: 8, tool: '20s' },
     backoff: { first: '250ms', max: '2s' },
   } as const;

@@ -1,18 +1,18 @@
 // A worker in a process of its own. Started, killed, stopped and continued by the demo.
 import { createLeaseBroker, subscribe } from '@leasehold/core';
-import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
 import { createWorker } from '@leasehold/worker';
 import { startOptions, tellParent, type WorkerOptions } from './child-messages.ts';
+import { openStores, PROFILES } from './profiles.ts';
 import { serviceClient } from './service-client.ts';
 import { helpdeskTasks } from './tasks.ts';
 
 async function main(): Promise<void> {
-  const { file, queue, url, name } = startOptions() as WorkerOptions;
+  const { place, url, name } = startOptions() as WorkerOptions;
   subscribe((event) => void tellParent({ kind: 'event', event }));
-  const broker = createLeaseBroker({ driver: sqliteBroker({ file, queue }), ledger: sqliteLedger({ file }) });
+  const broker = createLeaseBroker(await openStores(place));
   const worker = createWorker({
     broker,
-    tasks: helpdeskTasks(serviceClient(url, String(process.pid))),
+    tasks: helpdeskTasks(serviceClient(url, String(process.pid)), PROFILES[place.profile].lease),
     concurrency: 4,
     poll: '2s',
     drain: '5s',

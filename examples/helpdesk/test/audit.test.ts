@@ -17,6 +17,10 @@ function withRecord(taskId: string, changes: Partial<TaskRecord> | undefined): P
   return { records };
 }
 
+const withLetters = (deadLetters: Evidence['queue']['deadLetters']): Part => ({
+  queue: { ...sound.queue, deadLetters },
+});
+
 function without(
   kind: 'workers' | 'service',
   drop: (event: { readonly name: string; readonly state?: string; readonly key?: string }) => boolean,
@@ -92,9 +96,9 @@ test.each<[violated: string, what: string, tampered: Part]>([
     withRecord('import', { next: [{ taskId: 'x', type: 'y', idempotencyKey: 'x', input: null }] }),
   ],
   ['I5', 'a task that nobody asked for', { enqueued: sound.enqueued.slice(0, 5) }],
-  ['I5', 'a message left in the queue', { depth: { ...sound.depth, inFlight: 1 } }],
-  ['I5', 'an unreadable message that was dropped', { deadLetters: sound.deadLetters.slice(1) }],
-  ['I5', 'a dead-lettered task whose message was dropped', { deadLetters: sound.deadLetters.slice(0, 1) }],
+  ['I5', 'a message left in the queue', { queue: { ...sound.queue, held: 1 } }],
+  ['I5', 'an unreadable message that was dropped', withLetters(sound.queue.deadLetters.slice(1))],
+  ['I5', 'a dead-lettered task whose message was dropped', withLetters(sound.queue.deadLetters.slice(0, 1))],
   ['kill', 'a killed task that no second owner settled', withRecord('kill', { fencingToken: 1 })],
   [
     'kill',
@@ -126,7 +130,7 @@ test('doubles and losses are counted as well as reported', () => {
   const lost = audit({
     ...sound,
     ...withRecord('import:next:0', undefined),
-    deadLetters: sound.deadLetters.slice(1),
+    ...withLetters(sound.queue.deadLetters.slice(1)),
   }).tally;
   expect(lost.lost).toBe(2);
 });

@@ -2,17 +2,17 @@ import type { TaskRecord } from '@leasehold/core';
 import { expect, test } from 'vitest';
 import { Gathering } from '../src/evidence.ts';
 
-const empty = { visible: 0, inFlight: 0, delayed: 0, blocked: 0, deadLetters: 0 };
+const empty = { waiting: 0, held: 0, deadLetters: [] };
 const seen = (version: number, fencingToken: number): TaskRecord =>
   ({ taskId: 't', version, fencingToken }) as TaskRecord;
 
 test('an older sight of a record changes nothing, and a token that fell is remembered', () => {
   const gathering = new Gathering(new AbortController().signal);
-  gathering.polled([seen(2, 1)], empty, []);
-  gathering.polled([seen(4, 2), seen(3, 1)], empty, []);
+  gathering.polled([seen(2, 1)], empty);
+  gathering.polled([seen(4, 2), seen(3, 1)], empty);
   expect(gathering.records.get('t')).toEqual(seen(4, 2));
   expect(gathering.tokenHistory.get('t')).toEqual([1, 2]);
-  gathering.polled([seen(5, 1)], empty, []);
+  gathering.polled([seen(5, 1)], empty);
   expect(gathering.tokenHistory.get('t')).toEqual([1, 2, 1]);
 });
 

@@ -1,6 +1,5 @@
 import type { LeaseholdEvent, TaskRecord } from '@leasehold/core';
 import type { GuardEvent } from '@leasehold/guard';
-import type { SqliteDeadLetter } from '@leasehold/sqlite';
 import type { EffectRow } from '../src/effects.ts';
 import type { Evidence } from '../src/evidence.ts';
 
@@ -52,17 +51,8 @@ function rowOf(task: string, token: number, meaning: string, kind: EffectRow['ki
   return { id: `${kind}-${task}`, kind, meaning, task, token, key: `${task}:open` };
 }
 
-function letter(reason: string): SqliteDeadLetter {
-  return {
-    messageId: reason,
-    body: new Uint8Array(),
-    attributes: {},
-    deliveryCount: 1,
-    sentAt: 1,
-    deadAt: 2,
-    reason,
-    description: '',
-  };
+function letter(reason: string): Evidence['queue']['deadLetters'][number] {
+  return { messageId: reason, reason };
 }
 
 const lapsed = { errorClass: 'lapsed', code: 'lapsed', message: 'the lease ended' };
@@ -101,8 +91,7 @@ export function soundEvidence(): Evidence {
       ['stop', [1, 2]],
       ['drop', [1]],
     ]),
-    deadLetters: [letter('undecodable'), letter('permanent')],
-    depth: { visible: 0, inFlight: 0, delayed: 0, blocked: 0, deadLetters: 2 },
+    queue: { waiting: 0, held: 0, deadLetters: [letter('undecodable'), letter('permanent')] },
     workers: [
       worker(1, { name: 'task_claimed', taskId: 'kill', token: 1 }),
       worker(2, { name: 'task_claimed', taskId: 'stop', token: 1 }),

@@ -48,7 +48,7 @@ async function play(type: string, input: unknown, checkpointed?: unknown): Promi
       return `task:next:${played.next.length - 1}`;
     },
   };
-  await helpdeskTasks(service)
+  await helpdeskTasks(service, '3s')
     .find((task) => task.type === type)
     ?.run(input, ctx as unknown as TaskContext);
   return played;

@@ -1,11 +1,10 @@
 import type { CancelOutcome, TaskClient } from '@leasehold/core';
 import { CliFailure, EXIT } from './failure.ts';
 import { findTask } from './find-task.ts';
-import { withLedger } from './open-ledger.ts';
+import { withLedger, type StoreOptions } from './open-ledger.ts';
 import { plain, shortId } from './wording.ts';
 
-interface CancelOptions {
-  readonly db?: string;
+interface CancelOptions extends StoreOptions {
   readonly run?: string;
   readonly unclaimed?: boolean;
   readonly json?: boolean;
@@ -20,7 +19,7 @@ export async function cancelCommand(name: string | undefined, options: CancelOpt
     throw new CliFailure(2, 'name one task, or the run of several with --run <id>.');
   if (options.unclaimed && run !== undefined)
     throw new CliFailure(2, '--unclaimed goes with a task: of a run only recorded tasks are known.');
-  const outcomes = await withLedger(options.db, ({ client }) =>
+  const outcomes = await withLedger(options, ({ client }) =>
     run === undefined ? cancelOne(client, name ?? '', options.unclaimed ?? false) : cancelRun(client, run),
   );
   if (options.json) process.stdout.write(`${JSON.stringify(outcomes)}\n`);

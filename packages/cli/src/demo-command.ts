@@ -1,6 +1,6 @@
-import { runDemo, type DemoReport } from '@leasehold/example-helpdesk';
+import { runDemo, type DemoOptions, type DemoReport, type ProfileName } from '@leasehold/example-helpdesk';
 import { createDemoScreen } from './demo-screen.ts';
-import { EXIT } from './failure.ts';
+import { CliFailure, EXIT } from './failure.ts';
 import { boxedTable } from './plain-table.ts';
 import { plain } from './wording.ts';
 
@@ -8,23 +8,43 @@ const DEFAULT_FOLDER = '.leasehold';
 /** One thing that goes wrong early leaves many promises open; the first ones say why. */
 const MOST_SHOWN = 12;
 
-/** `leasehold demo` */
-export async function demoCommand(options: {
+interface DemoCommandOptions {
+  readonly profile?: ProfileName;
+  readonly endpoint?: string;
+  readonly sqsEndpoint?: string;
+  readonly dynamodbEndpoint?: string;
+  readonly region?: string;
   readonly json?: boolean;
   readonly keep?: string | true;
-}): Promise<number> {
+}
+
+/** `leasehold demo` */
+export async function demoCommand(options: DemoCommandOptions): Promise<number> {
   const stopping = new AbortController();
+  let stoppedBy: 'SIGINT' | 'SIGTERM' | undefined;
   // Stays in place while things are cleaned up: a second Ctrl-C must not leave processes behind.
-  const stop = (): void => stopping.abort(new Error('interrupted'));
+  const stop = (signal: 'SIGINT' | 'SIGTERM'): void => {
+    stoppedBy ??= signal;
+    stopping.abort(new Error('interrupted'));
+  };
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop);
+  const keep = options.keep === true ? DEFAULT_FOLDER : options.keep;
   const screen = options.json ? undefined : createDemoScreen(process.stdout);
   let report: DemoReport;
   try {
     report = await runDemo({
       signal: stopping.signal,
-      ...(options.keep !== undefined && { keep: options.keep === true ? DEFAULT_FOLDER : options.keep }),
+      ...profileOf(options),
+      ...(keep !== undefined && { keep }),
+      onLeftBehind: (what) => process.stderr.write(`left behind: ${plain(what)}\n`),
       ...(screen && { onProgress: screen.progress, onNote: screen.note }),
     });
+  } catch (error) {
+    if (stoppedBy === undefined) throw error;
+    screen?.done();
+    const left = keep === undefined ? 'nothing is left of it' : `only the database in ${keep} is left of it`;
+    process.stderr.write(`interrupted: the demo was stopped before its end; ${left}\n`);
+    return EXIT[stoppedBy];
   } finally {
     screen?.done();
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, stop);
@@ -40,6 +60,19 @@ export async function demoCommand(options: {
     (options.json ? process.stderr : process.stdout).write(hint);
   }
   return violations.length === 0 ? EXIT.ok : EXIT.failed;
+}
+
+function profileOf(options: DemoCommandOptions): Pick<DemoOptions, 'profile' | 'endpoints' | 'region'> {
+  const { profile, region, endpoint, sqsEndpoint: sqs = endpoint, dynamodbEndpoint: dynamodb = endpoint } = options;
+  if ((sqs === undefined) !== (dynamodb === undefined)) {
+    const missing = sqs === undefined ? '--sqs-endpoint' : '--dynamodb-endpoint';
+    throw new CliFailure(2, `${missing} is missing: give both, or --endpoint for a server that is both.`);
+  }
+  return {
+    ...(profile !== undefined && { profile }),
+    ...(sqs !== undefined && dynamodb !== undefined && { endpoints: { sqs, dynamodb } }),
+    ...(region !== undefined && { region }),
+  };
 }
 
 function summaryOf({ records, tally, ms, violations }: DemoReport): string {

@@ -1,7 +1,7 @@
 import { recordToWire, type Content, type StoreTime, type TaskRecord } from '@leasehold/core';
 import { EXIT } from './failure.ts';
 import { needTask } from './find-task.ts';
-import { withLedger } from './open-ledger.ts';
+import { withLedger, type StoreOptions } from './open-ledger.ts';
 import { plainTable } from './plain-table.ts';
 import { timelineOf } from './timeline.ts';
 import { moment, plain, spell } from './wording.ts';
@@ -9,9 +9,9 @@ import { moment, plain, spell } from './wording.ts';
 /** `leasehold inspect` */
 export async function inspectCommand(
   name: string,
-  options: { readonly db?: string; readonly json?: boolean },
+  options: StoreOptions & { readonly json?: boolean },
 ): Promise<number> {
-  const { record, now } = await withLedger(options.db, async ({ ledger, client }) => {
+  const { record, now } = await withLedger(options, async ({ ledger, client }) => {
     const found = await needTask(client, name);
     const answer = await ledger.get(found.taskId, new AbortController().signal);
     return { record: answer.record ?? found, now: answer.now };

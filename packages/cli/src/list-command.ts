@@ -1,11 +1,11 @@
 import type { LedgerQuery, Stage, StoreTime, TaskRecord, TaskState } from '@leasehold/core';
 import { EXIT } from './failure.ts';
-import { withLedger } from './open-ledger.ts';
+import { withLedger, type StoreOptions } from './open-ledger.ts';
+import { depthsOf } from './operator/queue-depth.ts';
 import { plainTable } from './plain-table.ts';
 import { plain, shortId, spell } from './wording.ts';
 
-interface ListOptions {
-  readonly db?: string;
+interface ListOptions extends StoreOptions {
   readonly state?: readonly TaskState[];
   readonly type?: readonly string[];
   readonly run?: string;
@@ -27,16 +27,25 @@ export async function listCommand(options: ListOptions): Promise<number> {
     ...(options.stage && { stages: options.stage }),
     ...(options.error !== undefined && { errorClass: options.error }),
   };
-  const { records, now, cursor } = await withLedger(options.db, ({ client }) => client.list(query));
+  const whole = Object.keys(query).length === 1;
+  const { records, now, cursor, depths } = await withLedger(options, async ({ client, address }) => ({
+    ...(await client.list(query)),
+    depths: whole && !options.json ? await depthsOf(options, address) : [],
+  }));
   const rows = records.map((record) => summary(record, now));
   if (options.json) {
     process.stdout.write(`${JSON.stringify(rows)}\n`);
     return EXIT.ok;
   }
-  if (rows.length === 0) {
-    process.stdout.write('no task fits\n');
-    return EXIT.ok;
-  }
+  if (rows.length === 0) process.stdout.write(`${whole ? 'no task was claimed yet' : 'no task fits'}\n`);
+  else table(rows);
+  if (cursor !== undefined)
+    process.stdout.write(`there are more than ${options.limit}; raise --limit, or narrow the list down\n`);
+  for (const line of depths) process.stdout.write(`${line}\n`);
+  return EXIT.ok;
+}
+
+function table(rows: readonly Summary[]): void {
   const head = ['task', 'type', 'state', 'stage', 'token', 'attempt', 'age', 'lease', 'owner'];
   const lines = rows.map((row) => [
     shortId(row.taskId),
@@ -50,9 +59,6 @@ export async function listCommand(options: ListOptions): Promise<number> {
     plain(row.owner ?? ''),
   ]);
   process.stdout.write(`${plainTable(head, lines)}\n`);
-  if (cursor !== undefined)
-    process.stdout.write(`there are more than ${options.limit}; raise --limit, or narrow the list down\n`);
-  return EXIT.ok;
 }
 
 /** A record in a line: what a person asks first, and no content. */

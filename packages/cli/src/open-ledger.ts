@@ -1,72 +1,97 @@
-import { existsSync, statSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
-import { createTaskClient, type TaskClient } from '@leasehold/core';
-import { sqliteLedger, type SqliteLedger } from '@leasehold/sqlite';
+import { existsSync } from 'node:fs';
+import { createTaskClient, isLeaseholdError, type LedgerDriver, type TaskClient } from '@leasehold/core';
 import { CliFailure } from './failure.ts';
+import { parseAddress, type Address } from './stores/address.ts';
+import { LEDGER_KINDS, type LedgerKindName } from './stores/ledger-kinds.ts';
+import { listening } from './stores/listening.ts';
 
 const DEFAULT_FILE = './.leasehold/demo.sqlite';
 
-/** A ledger, and a client over it. */
-export interface OpenLedger {
-  readonly ledger: SqliteLedger;
-  readonly client: TaskClient;
-  readonly file: string;
+/** What says which ledger, and which queue. */
+export interface StoreOptions {
+  readonly db?: string;
+  readonly ledger?: string;
+  readonly queue?: string;
 }
 
-/** Opens the database of `--db`, `LEASEHOLD_DB` or the last demo for the time of `work`. It is never made: a wrong path is an error. */
+/** A ledger, and a client over it. */
+export interface OpenLedger {
+  readonly ledger: LedgerDriver;
+  readonly client: TaskClient;
+  readonly address: Address<LedgerKindName>;
+}
+
+/**
+ * Opens the ledger of `--ledger` or `--db`, else of the environment, else of the last demo, for the time of `work`. It is never made: a wrong
+ * name is an error.
+ */
 export async function withLedger<Result>(
-  db: string | undefined,
+  options: StoreOptions,
   work: (open: OpenLedger) => Promise<Result>,
 ): Promise<Result> {
-  const file = databaseFile(db);
-  const ledger = sqliteLedger({ file });
+  const address = ledgerAddress(options);
+  const { [address.kind]: kind } = LEDGER_KINDS;
+  let failure: unknown;
+  const ledger = listening(await refusedAs(address.said, () => kind.open(address)), (error) => (failure = error));
   try {
-    return await work({ ledger, client: createTaskClient({ ledger }), file });
+    return await work({ ledger, client: createTaskClient({ ledger }), address });
+  } catch (error) {
+    // Core says what is known then; why the store did not answer is for whoever has to mend it.
+    throw failure !== undefined && !(error instanceof CliFailure) ? explained(error, failure, ledger, address) : error;
   } finally {
     await ledger.close();
   }
 }
 
-function databaseFile(db: string | undefined): string {
-  const file = db ?? (existsSync(DEFAULT_FILE) ? DEFAULT_FILE : undefined);
-  if (file === undefined) {
-    throw new CliFailure(
-      2,
-      `there is no database: give one with --db <file> or in LEASEHOLD_DB, or make one with "leasehold demo --keep" (${DEFAULT_FILE}).`,
-    );
-  }
-  if (!existsSync(file)) throw new CliFailure(2, `--db ${file} does not exist: give the file that the workers use.`);
-  if (!statSync(file).isFile())
-    throw new CliFailure(2, `--db ${file} is not a file: give the SQLite file that the workers use.`);
-  if (!holdsTasks(file)) {
-    throw new CliFailure(
-      2,
-      `--db ${file} is not a database of Leasehold: give the SQLite file that the workers use. Nothing was changed.`,
-    );
-  }
-  return file;
-}
-
-/** Looks without changing anything: the driver itself would put its tables into an empty file. */
-function holdsTasks(file: string): boolean {
-  // Not read-only: SQLite then cannot wait out a process that opens or closes the file at the same time.
-  const db = new DatabaseSync(file);
+/** An option that a driver refuses is named as it was written. */
+export async function refusedAs<Driver>(said: string, open: () => Promise<Driver>): Promise<Driver> {
   try {
-    db.exec('PRAGMA busy_timeout = 5000');
-    return db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'leasehold_task'").get() !== undefined;
+    return await open();
   } catch (error) {
-    if (isNotADatabase(error)) return false;
-    throw new CliFailure(
-      1,
-      `--db ${file} cannot be read: ${error instanceof Error ? error.message : 'unknown error'}.`,
-      { cause: error },
-    );
-  } finally {
-    db.close();
+    if (!isLeaseholdError(error) || error.code !== 'bad-option') throw error;
+    throw new CliFailure(2, `${said}: ${error.message}`, { cause: error });
   }
 }
 
-/** https://sqlite.org/rescode.html#notadb */
-function isNotADatabase(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'errcode' in error && error.errcode === 26;
+function ledgerAddress({ db, ledger }: StoreOptions): Address<LedgerKindName> {
+  const { LEASEHOLD_LEDGER, LEASEHOLD_DB } = process.env;
+  const both = (one: string, other: string): CliFailure =>
+    new CliFailure(2, `${one} and ${other} both name the ledger: give one of them.`);
+  if (db !== undefined && ledger !== undefined) throw both('--db', '--ledger');
+  if (ledger !== undefined) return parseAddress('--ledger', ledger, LEDGER_KINDS);
+  if (db !== undefined) return fileAddress(db, `--db ${db}`);
+  if (LEASEHOLD_DB && LEASEHOLD_LEDGER) throw both('LEASEHOLD_DB', 'LEASEHOLD_LEDGER');
+  if (LEASEHOLD_LEDGER) return parseAddress('LEASEHOLD_LEDGER', LEASEHOLD_LEDGER, LEDGER_KINDS);
+  if (LEASEHOLD_DB) return fileAddress(LEASEHOLD_DB, `LEASEHOLD_DB ${LEASEHOLD_DB}`);
+  if (existsSync(DEFAULT_FILE)) return fileAddress(DEFAULT_FILE, DEFAULT_FILE);
+  throw new CliFailure(
+    2,
+    `there is no database: give one with --db <file> or in LEASEHOLD_DB, another ledger with --ledger or in LEASEHOLD_LEDGER, or make one with "leasehold demo --keep" (${DEFAULT_FILE}).`,
+  );
+}
+
+function fileAddress(file: string, said: string): Address<'sqlite'> {
+  return { kind: 'sqlite', place: file, options: {}, said };
+}
+
+function explained(error: unknown, cause: unknown, ledger: LedgerDriver, address: Address<LedgerKindName>): Error {
+  const { remedy } = LEDGER_KINDS[address.kind];
+  const { said } = address;
+  const name = cause instanceof Error ? cause.name : 'unknown error';
+  const because = (): string => {
+    switch (ledger.classify(cause)) {
+      case 'not-found':
+        return `${said} was not found: ${remedy.missing(address)}.`;
+      case 'denied':
+        return `${said} may not be used (${name}): ${remedy.denied(address)}.`;
+      case 'throttled':
+        return `${said} is throttled (${name}): try again.`;
+      case 'unavailable':
+        return `${said} does not answer (${name}): check its endpoint and the network.`;
+      default:
+        return `${said}: ${cause instanceof Error ? cause.message : name}`;
+    }
+  };
+  const message = error instanceof Error && error !== cause ? `${error.message} ` : '';
+  return new CliFailure(1, `${message}${because()}`, { cause });
 }

@@ -2,10 +2,13 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { isLeaseholdError } from '@leasehold/core';
 import type { cancelCommand } from './cancel-command.ts';
+import type { demoCommand } from './demo-command.ts';
 import type { contractCommand } from './contract/contract-command.ts';
+import { profileOption } from './demo-options.ts';
 import { CliFailure, EXIT } from './failure.ts';
 import type { inspectCommand } from './inspect-command.ts';
 import type { listCommand } from './list-command.ts';
+import { database, ledger, queue } from './store-options.ts';
 import { limitOption, stageOption, stateOption } from './list-options.ts';
 import type { answerCommand } from './operator/answer-command.ts';
 import type { redriveCommand, sweepCommand } from './operator/sweep-command.ts';
@@ -40,19 +43,19 @@ function commands(exit: (code: number) => void): Command {
     .version(version())
     .exitOverride()
     .addHelpText('after', EXIT_CODES);
-  const database = (): Option =>
-    new Option('--db <file>', 'the SQLite file (default: ./.leasehold/demo.sqlite, if it is there)').env(
-      'LEASEHOLD_DB',
-    );
-  const queue = (): Option => new Option('--queue <name>', 'the queue in that file, if it has several');
   const json = (what: string): Option => new Option('--json', what);
 
   program
     .command('demo')
     .description('Runs 60 tool calls of agents over three worker processes, with faults on purpose.')
     .addOption(json('print one line of JSON at the end, and nothing else'))
+    .addOption(profileOption())
+    .option('--endpoint <url>', 'with aws: a server for both services, instead of embedded ones')
+    .option('--sqs-endpoint <url>', 'with aws: the server for SQS')
+    .option('--dynamodb-endpoint <url>', 'with aws: the server for DynamoDB')
+    .option('--region <region>', 'with aws and an endpoint: the region (default: as the AWS SDK finds it)')
     .option('--keep [dir]', 'leave the database in this folder (default: .leasehold)')
-    .action(async (options: { json?: boolean; keep?: string | true }) =>
+    .action(async (options: Parameters<typeof demoCommand>[0]) =>
       exit(await (await import('./demo-command.ts')).demoCommand(options)),
     );
 
@@ -60,6 +63,8 @@ function commands(exit: (code: number) => void): Command {
     .command('list')
     .description('Lists tasks, the one changed last first.')
     .addOption(database())
+    .addOption(ledger())
+    .addOption(queue())
     .addOption(stateOption())
     .option('--type <type...>', 'only tasks of these types')
     .option('--run <id>', 'only tasks of this agent run')
@@ -77,6 +82,7 @@ function commands(exit: (code: number) => void): Command {
     .description('Shows one task: what was claimed and when, its effects, its receipt, its last error.')
     .argument('<task>', 'the id, or the beginning of it')
     .addOption(database())
+    .addOption(ledger())
     .addOption(json('print the record as it is stored'))
     .action(async (task: string, options: Parameters<typeof inspectCommand>[1]) =>
       exit(await (await import('./inspect-command.ts')).inspectCommand(task, options)),
@@ -87,6 +93,7 @@ function commands(exit: (code: number) => void): Command {
     .description('Cancels a task, or all recorded tasks of an agent run.')
     .argument('[task]', 'the id, or the beginning of it')
     .addOption(database())
+    .addOption(ledger())
     .option('--run <id>', 'cancel every recorded task of this agent run that has not ended')
     .option('--unclaimed', 'the task was never claimed, so nothing is known of it yet; take the id as it is')
     .addOption(json('print an array of outcomes'))
@@ -107,6 +114,7 @@ function commands(exit: (code: number) => void): Command {
       )
       .argument('<task>', 'the id, or the beginning of it')
       .addOption(database())
+      .addOption(ledger())
       .addOption(queue())
       .option('--reason <text>', 'what to tell the task')
       .addOption(json('print the outcome'))
@@ -120,6 +128,7 @@ function commands(exit: (code: number) => void): Command {
     .description('Follows one task until it has ended; 0 when it settled, 1 when it ended otherwise.')
     .argument('<task>', 'the id, or the beginning of it')
     .addOption(database())
+    .addOption(ledger())
     .addOption(json('print one line of JSON a change'))
     .action(async (task: string, options: Parameters<typeof watchCommand>[1]) =>
       exit(await (await import('./operator/watch-command.ts')).watchCommand(task, options)),
@@ -129,6 +138,7 @@ function commands(exit: (code: number) => void): Command {
     .command('sweep')
     .description('Reports lapsed tasks and dead letters, and closes tasks whose message will not come back.')
     .addOption(database())
+    .addOption(ledger())
     .addOption(queue())
     .option('--dry-run', 'change nothing')
     .addOption(json('print the report'))
@@ -141,6 +151,7 @@ function commands(exit: (code: number) => void): Command {
     .description('Lets dead-lettered tasks run again: reopens them, then moves their messages back.')
     .argument('[task]', 'the id, or the beginning of it; or the id of a message that is no task')
     .addOption(database())
+    .addOption(ledger())
     .addOption(queue())
     .option('--all', 'every dead letter of the queue')
     .addOption(json('print the report'))

@@ -16,7 +16,13 @@ export function start(
   args: readonly string[],
   options: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
 ): ReturnType<typeof spawn> {
-  const { LEASEHOLD_DB: _own, NODE_OPTIONS: _theirs, ...env } = process.env;
+  const {
+    LEASEHOLD_DB: _db,
+    LEASEHOLD_LEDGER: _ledger,
+    LEASEHOLD_QUEUE: _queue,
+    NODE_OPTIONS: _node,
+    ...env
+  } = process.env;
   const nodeArgs = ['--conditions=@leasehold/source', '--disable-warning=ExperimentalWarning', MAIN, ...args];
   return spawn(process.execPath, nodeArgs, {
     cwd: options.cwd,

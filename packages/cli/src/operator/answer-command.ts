@@ -1,12 +1,11 @@
 import { createTaskClient } from '@leasehold/core';
 import { CliFailure, EXIT } from '../failure.ts';
 import { needTask } from '../find-task.ts';
+import type { StoreOptions } from '../open-ledger.ts';
 import { plain, shortId } from '../wording.ts';
 import { withQueue } from './open-queue.ts';
 
-interface AnswerOptions {
-  readonly db?: string;
-  readonly queue?: string;
+interface AnswerOptions extends StoreOptions {
   readonly reason?: string;
   readonly json?: boolean;
 }

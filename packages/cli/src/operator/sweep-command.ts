@@ -1,13 +1,12 @@
 import { redriveTasks, sweepTasks } from '@leasehold/core';
 import { CliFailure, EXIT } from '../failure.ts';
 import { findTask } from '../find-task.ts';
+import type { StoreOptions } from '../open-ledger.ts';
 import { plainTable } from '../plain-table.ts';
 import { plain, shortId, spell } from '../wording.ts';
 import { withQueue } from './open-queue.ts';
 
-interface SweepOptions {
-  readonly db?: string;
-  readonly queue?: string;
+interface SweepOptions extends StoreOptions {
   readonly dryRun?: boolean;
   readonly json?: boolean;
 }
@@ -57,7 +56,7 @@ export async function sweepCommand(options: SweepOptions): Promise<number> {
 /** `leasehold redrive` */
 export async function redriveCommand(
   name: string | undefined,
-  options: { readonly db?: string; readonly queue?: string; readonly all?: boolean; readonly json?: boolean },
+  options: StoreOptions & { readonly all?: boolean; readonly json?: boolean },
 ): Promise<number> {
   if ((name === undefined) === !options.all) throw new CliFailure(2, 'name one task, or every dead letter with --all.');
   return withQueue(options, async ({ client, parts }) => {

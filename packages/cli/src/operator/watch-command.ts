@@ -1,15 +1,12 @@
 import type { TaskStatus } from '@leasehold/core';
 import { EXIT } from '../failure.ts';
 import { needTask } from '../find-task.ts';
-import { withLedger } from '../open-ledger.ts';
+import { withLedger, type StoreOptions } from '../open-ledger.ts';
 import { moment, plain, shortId, spell } from '../wording.ts';
 
 /** `leasehold watch` */
-export async function watchCommand(
-  name: string,
-  options: { readonly db?: string; readonly json?: boolean },
-): Promise<number> {
-  return withLedger(options.db, async ({ client }) => {
+export async function watchCommand(name: string, options: StoreOptions & { readonly json?: boolean }): Promise<number> {
+  return withLedger(options, async ({ client }) => {
     const { taskId } = await needTask(client, name);
     let last: TaskStatus | undefined;
     for await (const status of client.watch(taskId)) {

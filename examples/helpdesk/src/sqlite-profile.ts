@@ -1,0 +1,58 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { sqliteBroker, sqliteLedger, type SqliteBroker } from '@leasehold/sqlite';
+import type { Ground, GroundAsk, QueueSight, SqlitePlace, Stores } from './place.ts';
+
+/** The name of the database in its folder. */
+export const DATABASE = 'demo.sqlite';
+
+const QUEUE = 'helpdesk';
+
+/** Queue, ledger, the service's guard and its tables in one file. */
+export async function prepareSqlite({ folder, stopping }: GroundAsk): Promise<Ground> {
+  const file = join(folder, DATABASE);
+  const place: SqlitePlace = { profile: 'sqlite', file, queue: QUEUE };
+  const driver = sqliteBroker({ file, queue: QUEUE });
+  await driver.open(stopping.signal);
+  return {
+    place,
+    stores: { driver, ledger: sqliteLedger({ file }) },
+    serviceFile: file,
+    look: () => look(driver),
+    isFree: () => isWritable(file),
+    // The folder's owner removes the file, or keeps it.
+    remove: () => Promise.resolve(),
+  };
+}
+
+/** Queue and ledger of the file. */
+export function openSqlite({ file, queue }: SqlitePlace): Promise<Stores> {
+  return Promise.resolve({ driver: sqliteBroker({ file, queue }), ledger: sqliteLedger({ file }) });
+}
+
+async function look(driver: SqliteBroker): Promise<QueueSight> {
+  const { visible, delayed, blocked, inFlight } = await driver.depth();
+  let page = await driver.deadLetters({ limit: 1_000 });
+  const deadLetters = [...page.letters];
+  while (page.cursor !== undefined) {
+    page = await driver.deadLetters({ limit: 1_000, cursor: page.cursor });
+    deadLetters.push(...page.letters);
+  }
+  return { waiting: visible + delayed + blocked, held: inFlight, deadLetters };
+}
+
+/** A process that was stopped inside a transaction stops every other one on the file. */
+function isWritable(file: string): boolean {
+  const db = new DatabaseSync(file);
+  try {
+    db.exec('PRAGMA busy_timeout = 250');
+    db.exec('BEGIN IMMEDIATE');
+    db.exec('ROLLBACK');
+    return true;
+  } catch {
+    // Locked; whatever else is wrong with the file shows elsewhere.
+    return false;
+  } finally {
+    db.close();
+  }
+}

@@ -1,0 +1,23 @@
+import { CliFailure } from '../failure.ts';
+
+/**
+ * Loads the package of an adapter, which is not everybody's: the command starts without it.
+ *
+ * @throws CliFailure with what to install, when it is not there.
+ */
+export async function loadAdapter<Module>(
+  wanted: string,
+  packages: string,
+  load: () => Promise<Module>,
+): Promise<Module> {
+  try {
+    return await load();
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw cause;
+    throw new CliFailure(
+      2,
+      `${wanted} needs packages that are not installed beside @leasehold/cli: npm install ${packages}`,
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,48 @@
+import type { LedgerDriver } from '@leasehold/core';
+import { sqliteLedger } from '@leasehold/sqlite';
+import { loadAdapter } from './adapter.ts';
+import type { Address, AddressForm } from './address.ts';
+import { checkFile } from './sqlite-file.ts';
+
+/** A kind of ledger: how it is written, opened, and made. */
+export interface LedgerKind extends AddressForm {
+  open(address: Address): Promise<LedgerDriver>;
+  /** What to do when it is not there, or may not be used. */
+  readonly remedy: { missing(address: Address): string; denied(address: Address): string };
+}
+
+export type LedgerKindName = 'sqlite' | 'dynamodb';
+
+/** The ledgers that the command knows, by the word their address begins with. */
+export const LEDGER_KINDS: Readonly<Record<LedgerKindName, LedgerKind>> = {
+  sqlite: {
+    form: 'sqlite:FILE',
+    options: [],
+    async open({ place, said }) {
+      checkFile(place, said);
+      return sqliteLedger({ file: place });
+    },
+    remedy: {
+      missing: () => 'give the file that the workers use',
+      denied: () => 'check whose file it is',
+    },
+  },
+  dynamodb: {
+    form: 'dynamodb:TABLE?region=REGION&endpoint=URL&prefix=PREFIX&index=NAME',
+    options: ['region', 'endpoint', 'prefix', 'index'],
+    async open({ place, options, said }) {
+      const { dynamoDbLedger } = await loadAdapter(
+        said,
+        '@leasehold/dynamodb @aws-sdk/client-dynamodb',
+        () => import('@leasehold/dynamodb'),
+      );
+      return dynamoDbLedger({ table: place, ...options });
+    },
+    remedy: {
+      missing: ({ place }) =>
+        `check its name, region and endpoint, or make it with "leasehold aws create-table --table ${place}"`,
+      denied: ({ place }) =>
+        `what has to be allowed is printed by "leasehold aws policy --role operator --table ${place}"`,
+    },
+  },
+};

@@ -1,0 +1,46 @@
+import type { BrokerDriver } from '@leasehold/core';
+import { sqliteBroker } from '@leasehold/sqlite';
+import { loadAdapter } from './adapter.ts';
+import type { Address, AddressForm } from './address.ts';
+import { checkFile, queueName } from './sqlite-file.ts';
+
+/** How many messages a queue has, by what keeps them. */
+export interface QueueDepth {
+  readonly visible: number;
+  readonly inFlight: number;
+  readonly delayed: number;
+  readonly blocked: number;
+  readonly deadLetters: number;
+}
+
+/** A broker that can tell how many messages it has. */
+export type CountingBroker = BrokerDriver & { depth(signal: AbortSignal): Promise<QueueDepth> };
+
+/** A kind of queue: how it is written and opened. */
+export interface QueueKind extends AddressForm {
+  open(address: Address): Promise<CountingBroker>;
+}
+
+/** The queues that the command knows, by the word their address begins with. */
+export const QUEUE_KINDS: Readonly<Record<'sqlite' | 'sqs', QueueKind>> = {
+  sqlite: {
+    form: 'sqlite:FILE?queue=NAME',
+    options: ['queue'],
+    async open({ place, options, said }) {
+      checkFile(place, said);
+      return sqliteBroker({ file: place, queue: queueName(place, options['queue']) });
+    },
+  },
+  sqs: {
+    form: 'sqs:QUEUE_URL?region=REGION&endpoint=URL',
+    options: ['region', 'endpoint'],
+    async open({ place, options, said }) {
+      const { sqsBroker } = await loadAdapter(
+        said,
+        '@leasehold/sqs @aws-sdk/client-sqs',
+        () => import('@leasehold/sqs'),
+      );
+      return sqsBroker({ queueUrl: place, ...options });
+    },
+  },
+};
