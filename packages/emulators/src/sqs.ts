@@ -20,6 +20,12 @@ export interface QueueOptions {
 export interface SqsEmulator extends Emulator {
   /** What AWS does and the server behind it does not; can be changed at any time. */
   readonly rules: SqsRuleSettings;
+  /**
+   * Creates a queue, or finds one of that name and with attributes that do not differ.
+   *
+   * @throws EmulatorError when the server refuses name or attributes
+   * @see https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html
+   */
   createQueue(name: string, options?: QueueOptions): Promise<{ readonly url: string; readonly arn: string }>;
 }
 

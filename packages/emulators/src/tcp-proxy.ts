@@ -18,6 +18,7 @@ export interface TcpProxy {
   dropConnections(): void;
   /** From now on every byte takes `ms` longer, in either direction. Real time. */
   delay(ms: number): void;
+  /** Ends every connection; what is delayed or held back is lost. */
   close(): Promise<void>;
 }
 

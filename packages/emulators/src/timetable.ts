@@ -1,5 +1,6 @@
-/** What a test moves by hand. Epoch milliseconds. */
+/** What a test moves by hand; a virtual clock fits. */
 export interface EmulatorTime {
+  /** Epoch milliseconds. */
   wall(): number;
 }
 

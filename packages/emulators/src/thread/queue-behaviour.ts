@@ -1,3 +1,5 @@
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
 import { EmulatorError } from '../emulator-error.ts';
 
 interface Message {
@@ -42,10 +44,10 @@ const USED = [
  * of them keeps its order. A delete with a handle whose time is over deletes, as long as nobody received the message since. And a
  * message wakes as many polls as it takes: the server would wake them all, and answer most of them empty before their wait is over.
  */
-export async function behaveAsSqs(): Promise<void> {
-  // Not among the package's exports, and the only way to these classes.
-  const module = new URL('./sqs/sqsStore.js', import.meta.resolve('fauxqs')).href;
-  const { SqsQueue } = (await import(module)) as { readonly SqsQueue?: { readonly prototype: Queue } };
+export function behaveAsSqs(): void {
+  // Not among the package's exports, and the only way to this class. The same module as the server's own.
+  const file = fileURLToPath(new URL('./sqs/sqsStore.js', import.meta.resolve('fauxqs')));
+  const { SqsQueue } = createRequire(import.meta.url)(file) as { readonly SqsQueue?: { readonly prototype: Queue } };
   const queue = SqsQueue?.prototype;
   if (!queue || USED.some((method) => typeof queue[method] !== 'function')) {
     throw new EmulatorError(

@@ -3,7 +3,7 @@ import { serveInThread } from './serve-in-thread.ts';
 
 void serveInThread(async (clock) => {
   const { buildApp } = await import('fauxqs');
-  await behaveAsSqs();
+  behaveAsSqs();
   const app = buildApp({ logger: false });
   // The proxy keeps its connections; one that the server closes under a request would look like a fault.
   app.server.keepAliveTimeout = 0;
