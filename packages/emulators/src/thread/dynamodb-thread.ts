@@ -1,3 +1,5 @@
+// oxlint-disable-next-line typescript/triple-slash-reference -- an ambient declaration cannot be imported
+/// <reference path="./dynalite.d.mts" />
 import { serveInThread } from './serve-in-thread.ts';
 
 void serveInThread(async () => {
