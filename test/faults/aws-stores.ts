@@ -1,4 +1,5 @@
-import { startSqs, type EmulatorTime, type SqsEmulator } from '@leasehold/emulators';
+import { createTable, dynamoDbLedger } from '@leasehold/dynamodb';
+import { startDynamoDb, startSqs, type Emulator, type EmulatorTime, type SqsEmulator } from '@leasehold/emulators';
 import { sqsBroker, type SqsHandle } from '@leasehold/sqs';
 import type { Adapter, Site } from './stores.ts';
 
@@ -21,13 +22,14 @@ class Epochs implements EmulatorTime {
 
 const epochs = new Epochs();
 let sqsServer: Promise<SqsEmulator> | undefined;
-let queues = 0;
+let dynamoDbServer: Promise<Emulator> | undefined;
+let places = 0;
 
 /** Ends the servers that were started for this process's runs. */
 export async function closeServers(): Promise<void> {
-  const server = await sqsServer;
-  sqsServer = undefined;
-  await server?.close();
+  const servers = await Promise.all([sqsServer, dynamoDbServer]);
+  [sqsServer, dynamoDbServer] = [undefined, undefined];
+  await Promise.all(servers.map((server) => server?.close()));
 }
 
 const NEVER = new AbortController().signal;
@@ -40,7 +42,7 @@ export function sqs(ending: '' | '.fifo'): Adapter {
     async queue(site) {
       epochs.begin(site);
       const server = await (sqsServer ??= startSqs({ time: epochs }));
-      const name = `q${++queues}`;
+      const name = `q${++places}`;
       const dead = await server.createQueue(`${name}-dead${ending}`);
       const { url } = await server.createQueue(`${name}${ending}`, {
         deadLetter: { queueUrl: dead.url, maxReceiveCount: MOST_RECEIVES },
@@ -74,4 +76,27 @@ export function sqs(ending: '' | '.fifo'): Adapter {
       };
     },
   };
+}
+
+const TABLE = 'leasehold';
+
+/** A part of a table of the DynamoDB emulator. */
+export const dynamodb: Adapter = {
+  async table(site) {
+    epochs.begin(site);
+    const server = await (dynamoDbServer ??= startWithTable());
+    const { endpoint, region, credentials } = server;
+    const prefix = `${++places}#`;
+    return {
+      server,
+      driver: () => dynamoDbLedger({ table: TABLE, prefix, endpoint, region, credentials, clock: site.clock }),
+    };
+  },
+};
+
+async function startWithTable(): Promise<Emulator> {
+  const server = await startDynamoDb({ time: epochs });
+  const { endpoint, region, credentials } = server;
+  await createTable({ table: TABLE, endpoint, region, credentials });
+  return server;
 }

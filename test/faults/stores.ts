@@ -5,7 +5,7 @@ import type { BrokerCapabilities, BrokerDriver, DeadLetter, LedgerDriver, Virtua
 import { steadyTime, type RemoteServer, type SteadyTime } from '@leasehold/core/testing';
 import { memoryBroker, memoryLedger, memoryQueue, memoryTable } from '@leasehold/core/memory';
 import { sqliteBroker, sqliteLedger, type BootClock } from '@leasehold/sqlite';
-import { sqs } from './aws-stores.ts';
+import { dynamodb, sqs } from './aws-stores.ts';
 
 /** Where one run keeps its data. All of its drivers go by one clock. */
 export interface Site {
@@ -82,6 +82,7 @@ export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   sqlite,
   sqs: sqs(''),
   'sqs-fifo': sqs('.fifo'),
+  dynamodb,
 };
 
 const POLL_ENDS_MS = 60_000;
@@ -120,7 +121,7 @@ export class Stores {
   }
 
   broker(): BrokerDriver {
-    return this.time.watch(this.#keep(this.#queue.driver()));
+    return this.time.watch(this.#keep(this.#queue.driver()), { local: this.#queue.server === undefined });
   }
 
   ledger(): LedgerDriver {

@@ -10,8 +10,11 @@ export interface RemoteServer {
 
 /** Virtual time that stands still while a watched call is under way. */
 export interface SteadyTime {
-  /** The driver, with its calls counted. Closing it is not counted. */
-  watch<Driver extends object>(driver: Driver): Driver;
+  /**
+   * The driver, with its calls counted. Closing it is not counted, and neither is a `receive` of a `local` driver: one whose polls wait on
+   * the clock here and not at a server. Default: local when there are no servers.
+   */
+  watch<Driver extends object>(driver: Driver, options?: { readonly local?: boolean }): Driver;
   /** Resolves when no watched call is under way but those that wait for time to pass. */
   calm(): Promise<void>;
   /** Moves the clock on by `ms`, timer by timer; whatever a timer sets going comes to its end before the next one fires. */
@@ -31,7 +34,7 @@ const REAL = systemClock();
 
 /**
  * Drives a virtual clock over drivers that answer in their own time: a file, or a server behind a socket. Without it a virtual timeout
- * would pass before a real answer is there. Without `servers`, a `receive` under way is taken for one that waits, as the drivers in memory do.
+ * would pass before a real answer is there.
  *
  * @example
  * const time = steadyTime(clock, [emulator]);
@@ -62,7 +65,7 @@ export function steadyTime(clock: VirtualClock, servers: readonly RemoteServer[]
     return !disturbed;
   };
   const time: SteadyTime = {
-    watch(driver) {
+    watch(driver, { local = !remote } = {}) {
       const methods = new Map<PropertyKey, unknown>();
       return new Proxy(driver, {
         get(target, property) {
@@ -71,7 +74,7 @@ export function steadyTime(clock: VirtualClock, servers: readonly RemoteServer[]
           let method = methods.get(property);
           if (!method) {
             const call = value as (this: object, ...args: readonly unknown[]) => unknown;
-            const waits = property === 'receive' && !remote;
+            const waits = property === 'receive' && local;
             method = (...args: readonly unknown[]) => {
               const answer: unknown = Reflect.apply(call, target, args);
               return waits || !(answer instanceof Promise) ? answer : counted(answer);

@@ -21,7 +21,8 @@ export class Invariants {
       ...driver,
       put: async (next, lease, expect, signal) => {
         const outcome = await driver.put(next, lease, expect, signal);
-        this.#judge(process, this.#records.get(next.taskId), next, expect, outcome, lease?.ms);
+        const longest = lease && lease.ms + driver.capabilities.clockErrorMs;
+        this.#judge(process, this.#records.get(next.taskId), next, expect, outcome, longest);
         if (outcome.ok) this.#records.set(next.taskId, outcome.record);
         return outcome;
       },
@@ -34,7 +35,7 @@ export class Invariants {
     next: TaskRecord,
     expect: PutExpectation,
     outcome: PutOutcome,
-    leaseMs: number | undefined,
+    longestMs: number | undefined,
   ): void {
     const claims = next.attempt !== (before?.attempt ?? 0);
     const owners = expect.version > 0 && 'lease' in expect && expect.lease === 'live';
@@ -75,9 +76,9 @@ export class Invariants {
         (before?.leaseExpiresAt ?? 0) > now.latest,
         `I7: ${process} revived a lapsed lease of ${record.taskId}`,
       );
-    if (leaseMs !== undefined) {
+    if (longestMs !== undefined) {
       this.require(
-        (record.leaseExpiresAt ?? 0) <= now.latest + leaseMs,
+        (record.leaseExpiresAt ?? 0) <= now.latest + longestMs,
         `I7: the lease of ${record.taskId} is longer than it was asked for`,
       );
     }
