@@ -34,6 +34,8 @@ export interface Queue {
   readonly deadLetterUrl?: string;
   /** A driver as another process would have it, its calls counted. Not opened yet. */
   driver(options?: Partial<SqsBrokerOptions>): SqsBroker;
+  /** One whose calls time does not wait for: they may hang. */
+  unwatched(): SqsBroker;
   /** What lies in the dead-letter queue; it is left where it is. */
   letters(): Promise<readonly Delivery[]>;
   dispose(): Promise<void>;
@@ -62,15 +64,17 @@ export async function machine(): Promise<Machine> {
         ...(dead && { deadLetter: { queueUrl: dead.url, maxReceiveCount: maxReceiveCount ?? SELDOM } }),
       });
       const opened: SqsBroker[] = [];
+      const make = (more: Partial<SqsBrokerOptions> = {}): SqsBroker => {
+        const connection = more.client ? {} : { endpoint, region, credentials };
+        const driver = sqsBroker({ queueUrl: url, ...connection, clock, ...more });
+        opened.push(driver);
+        return driver;
+      };
       return {
         url,
         ...(dead && { deadLetterUrl: dead.url }),
-        driver(more = {}) {
-          const connection = more.client ? {} : { endpoint, region, credentials };
-          const driver = sqsBroker({ queueUrl: url, ...connection, clock, ...more });
-          opened.push(driver);
-          return time.watch(driver);
-        },
+        driver: (more) => time.watch(make(more)),
+        unwatched: () => make(),
         letters: () => (dead ? readAll(server, dead.url) : Promise.resolve([])),
         async dispose() {
           const closing = Promise.all(opened.map((driver) => driver.close()));
