@@ -1,0 +1,56 @@
+// A worker in a process of its own. Started, killed, stopped and replaced by a run.
+import { createLeaseBroker, subscribe } from '@leasehold/core';
+import { createWorker } from '@leasehold/worker';
+import { startOptions, tellParent, watchClock, type WorkerStart } from './child.ts';
+import { deskAt } from './desk.ts';
+import { driversOf } from './drivers.ts';
+import { openJournal } from './journal.ts';
+import { earlyAck, lawlessLedger } from './plants.ts';
+import { chaosTasks, hash } from './tasks.ts';
+import { watchedLedger } from './watched-ledger.ts';
+
+const CONCURRENCY = 6;
+
+async function main(): Promise<void> {
+  const { who, journals, connection, seed, plant, receiverUrl, leaseMs, drainMs, ...rest } =
+    startOptions() as WorkerStart;
+  const say = openJournal(journals, who);
+  watchClock(rest, say);
+  subscribe((event) => {
+    if (event.name !== 'stage_entered' && !event.name.startsWith('tool_request')) say({ kind: 'event', event });
+  });
+  const drivers = driversOf(connection);
+  const [driver, ledger] = [drivers.broker(), drivers.ledger()];
+  const broker = createLeaseBroker({
+    driver: plant === 'early-ack' ? earlyAck(driver) : driver,
+    ledger: watchedLedger(plant === 'lawless-ledger' ? lawlessLedger(ledger) : ledger, say),
+  });
+  const desk = deskAt({
+    url: receiverUrl,
+    who,
+    seed: seed ^ hash(who),
+    say,
+    calling: () => tellParent({ kind: 'calling', worker: who }),
+  });
+  const worker = createWorker({
+    broker,
+    tasks: chaosTasks({ desk, leaseMs, seed }),
+    concurrency: CONCURRENCY,
+    poll: '2s',
+    drain: drainMs,
+    abortGrace: '2s',
+    service: who,
+    // One that was stopped has some warnings when it goes on.
+    logger: { warn: (_fields, text) => say({ kind: 'warning', text }) },
+  });
+  const running = worker.run();
+  say({ kind: 'ready' });
+  tellParent({ kind: 'ready' });
+  await running;
+  await broker.close();
+  say({ kind: 'finished' });
+  // Nothing else may keep it alive: it has to end by itself.
+  process.disconnect();
+}
+
+void main();
