@@ -77,7 +77,8 @@ type Yaml = string | boolean | readonly Yaml[] | { readonly [key: string]: Yaml 
 
 function yaml(value: Yaml): readonly string[] {
   if (typeof value === 'boolean') return [String(value)];
-  if (typeof value === 'string') return [/^[A-Za-z][\w:.-]*$/.test(value) ? value : `'${value.replaceAll("'", "''")}'`];
+  // Always in quotes: an attribute may be called `on`.
+  if (typeof value === 'string') return [`'${value.replaceAll("'", "''")}'`];
   if (Array.isArray(value)) {
     return value.flatMap((each: Yaml) => yaml(each).map((line, at) => (at === 0 ? `- ${line}` : `  ${line}`)));
   }

@@ -7,10 +7,10 @@ export interface DynamoDbTableDesign extends DynamoDbTableOptions {
 }
 
 /** One attribute of a key. */
-export interface KeyPart {
+export type KeyPart = {
   readonly AttributeName: string;
   readonly KeyType: 'HASH' | 'RANGE';
-}
+};
 
 /** A table in the words of `CreateTable`, CloudFormation uses the same; and the attribute of its TTL. */
 export interface TableDefinition {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { DynamoDBClient, GetItemCommand, PutItemCommand, type AttributeValue } from '@aws-sdk/client-dynamodb';
 import type { CaseHarness } from '@leasehold/contract';
-import { virtualClock, type VirtualClock } from '@leasehold/core';
+import { SCHEMA_VERSION, virtualClock, type GuardStore, type TaskRecord, type VirtualClock } from '@leasehold/core';
 import { steadyTime, type SteadyTime } from '@leasehold/core/testing';
 import {
   createTable,
@@ -13,11 +13,42 @@ import {
   type DynamoDbTableDesign,
 } from '@leasehold/dynamodb';
 import { startDynamoDb, type Emulator } from '@leasehold/emulators';
-import type { GuardStore } from '@leasehold/core';
 
 /** A signal that never aborts. */
 export function never(): AbortSignal {
   return new AbortController().signal;
+}
+
+/** A record of a task that was just claimed, without an expiry: the driver stamps that. */
+export function claimed(taskId: string, more: Partial<TaskRecord> = {}): TaskRecord {
+  const at = 1_700_000_000_000;
+  return {
+    schemaVersion: SCHEMA_VERSION,
+    taskId,
+    taskType: 'test',
+    state: 'running',
+    stage: 'preflight',
+    stageEnteredAt: at,
+    renewalCount: 0,
+    history: [],
+    leaseOwner: 'test/1#a',
+    fencingToken: 1,
+    attempt: 1,
+    failures: 0,
+    idempotencyKey: `key of ${taskId}`,
+    effects: {},
+    version: 1,
+    opId: `op 1 of ${taskId}`,
+    createdAt: at,
+    updatedAt: at,
+    ...more,
+  };
+}
+
+/** The next write of a record. */
+export function after(record: TaskRecord, change: Partial<TaskRecord> = {}): TaskRecord {
+  const version = record.version + 1;
+  return { ...record, version, opId: `op ${version} of ${record.taskId}`, ...change };
 }
 
 /** A DynamoDB server whose time a test moves, and drivers on it. */
