@@ -143,11 +143,13 @@ export class HttpFaultProxy implements FaultProxy {
     let gone = false;
     response.on('close', () => (gone = true));
     response.on('error', () => undefined);
-    this.#calls.count(1);
     let entry: ReturnType<CallLog['add']> | undefined;
+    let counted = false;
     try {
       const request = await readRequest(incoming, this.#parts.operationOf);
       if (!request) return;
+      this.#calls.count(1);
+      counted = true;
       if (this.#link === 'silent') await this.#calls.hang(untilGone(response));
       const fault = this.#plan.choose(request);
       entry = this.#log.add(request, this.timetable.now(), fault !== undefined);
@@ -161,7 +163,7 @@ export class HttpFaultProxy implements FaultProxy {
       const message = `the proxy could not answer: ${error instanceof Error ? error.message : String(error)}`;
       await this.#answer(response, jsonAnswer({ __type: 'BadGateway', message }, 502));
     } finally {
-      this.#calls.count(-1);
+      if (counted) this.#calls.count(-1);
     }
   }
 

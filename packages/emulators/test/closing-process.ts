@@ -36,6 +36,8 @@ const silent = connect(Number(new URL(dynamoDb.endpoint).port), '127.0.0.1');
 silent.on('error', () => undefined);
 await until(() => !silent.connecting);
 silent.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf of it');
+// Nobody waits for the other half.
+for (const server of [...servers, dynamoDb]) await server.settle();
 
 // A port that is taken leaves nothing behind either.
 const taken = createServer();

@@ -175,6 +175,16 @@ test('the service’s clock is the server’s, or ours, with any offset', async 
   expect(await date(moved)).toBe(Date.UTC(2001, 1, 2, 3, 4, 6));
 });
 
+test('an operation that cannot be told is a 502, not the end of the process', async () => {
+  const proxy = await proxied({
+    operationOf: () => {
+      throw new Error('no such operation');
+    },
+  });
+  const answer = await fetch(proxy.endpoint);
+  expect([answer.status, (await answer.text()).includes('no such operation')]).toEqual([502, true]);
+});
+
 test('a server that is gone is a 502', async () => {
   const server = await echo();
   const address = server.address();

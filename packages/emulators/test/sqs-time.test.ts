@@ -42,9 +42,10 @@ test.each(['parked', 'parked.fifo'])('a poll of the queue %s wakes when a lease 
   const queue = await ground.queue(name, { visibilitySeconds: 15 });
   await queue.send('a', name === 'parked' ? {} : { group: 'g' });
   await queue.one();
+  time.now += 14_990;
   const poll = queue.bodies(20);
   await until(() => server.waiting === 1);
-  time.now += 14_999;
+  time.now += 9;
   await server.settle();
   expect(server.waiting).toBe(1);
   time.now += 1;

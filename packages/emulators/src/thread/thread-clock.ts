@@ -132,7 +132,8 @@ export class ThreadClock {
 
 function dateThatGoesBy(now: () => number): DateConstructor {
   return new Proxy(real.Date, {
-    construct: (target, args: unknown[]) => Reflect.construct(target, args.length === 0 ? [now()] : args) as Date,
+    construct: (target, args: unknown[], newTarget) =>
+      Reflect.construct(target, args.length === 0 ? [now()] : args, newTarget) as Date,
     apply: () => new real.Date(now()).toString(),
     get: (target, property) => (property === 'now' ? now : (Reflect.get(target, property) as unknown)),
   });
