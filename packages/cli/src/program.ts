@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { isLeaseholdError } from '@leasehold/core';
+import { addAwsCommands } from './aws/aws-commands.ts';
 import type { cancelCommand } from './cancel-command.ts';
 import type { demoCommand } from './demo-command.ts';
 import type { contractCommand } from './contract/contract-command.ts';
@@ -184,7 +185,9 @@ function commands(exit: (code: number) => void): Command {
       exit(await (await import('./contract/contract-command.ts')).contractCommand(options)),
     );
 
-  for (const command of program.commands) command.addHelpText('after', EXIT_CODES);
+  const aws = addAwsCommands(program, exit);
+
+  for (const command of [...program.commands, ...aws.commands]) command.addHelpText('after', EXIT_CODES);
   return program;
 }
 

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { runCli } from '@leasehold/cli';
 
 /** How a run of the program ended. */
 export interface Ended {
@@ -39,4 +40,29 @@ export async function run(args: readonly string[], options: Parameters<typeof st
   child.stderr?.on('data', (chunk) => (stderr += String(chunk)));
   const [code] = (await once(child, 'close')) as [number | null];
   return { code, stdout, stderr };
+}
+
+/** Runs the program in this process: the same but for the start, which is most of the time a command takes. */
+export async function runHere(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  const written = { stdout: '', stderr: '' };
+  const undo = (['stdout', 'stderr'] as const).map((name) => {
+    const write = process[name].write.bind(process[name]);
+    process[name].write = (chunk: Uint8Array | string) => {
+      written[name] += String(chunk);
+      return true;
+    };
+    return () => void (process[name].write = write);
+  });
+  const before = { ...process.env };
+  Object.assign(process.env, env);
+  try {
+    return { code: await runCli(args), ...written };
+  } finally {
+    for (const step of undo) step();
+    for (const name of Object.keys(env)) {
+      const { [name]: value } = before;
+      if (value === undefined) Reflect.deleteProperty(process.env, name);
+      else process.env[name] = value;
+    }
+  }
 }

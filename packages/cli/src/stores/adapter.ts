@@ -1,3 +1,5 @@
+import type * as DynamoDb from '@leasehold/dynamodb';
+import type * as Sqs from '@leasehold/sqs';
 import { CliFailure } from '../failure.ts';
 
 /**
@@ -20,4 +22,14 @@ export async function loadAdapter<Module>(
       { cause },
     );
   }
+}
+
+/** The package of the DynamoDB ledger. */
+export function loadDynamoDb(wanted: string): Promise<typeof DynamoDb> {
+  return loadAdapter(wanted, '@leasehold/dynamodb @aws-sdk/client-dynamodb', () => import('@leasehold/dynamodb'));
+}
+
+/** The package of the SQS broker. */
+export function loadSqs(wanted: string): Promise<typeof Sqs> {
+  return loadAdapter(wanted, '@leasehold/sqs @aws-sdk/client-sqs', () => import('@leasehold/sqs'));
 }

@@ -1,8 +1,9 @@
 import type { LedgerDriver } from '@leasehold/core';
 import { sqliteLedger } from '@leasehold/sqlite';
-import { loadAdapter } from './adapter.ts';
+import { loadDynamoDb } from './adapter.ts';
 import type { Address, AddressForm } from './address.ts';
 import { checkFile } from './sqlite-file.ts';
+import { given, tableOptions } from './table-options.ts';
 
 /** A kind of ledger: how it is written, opened, and made. */
 export interface LedgerKind extends AddressForm {
@@ -28,15 +29,17 @@ export const LEDGER_KINDS: Readonly<Record<LedgerKindName, LedgerKind>> = {
     },
   },
   dynamodb: {
-    form: 'dynamodb:TABLE?region=REGION&endpoint=URL&prefix=PREFIX&index=NAME',
-    options: ['region', 'endpoint', 'prefix', 'index'],
+    form: 'dynamodb:TABLE?region=REGION&endpoint=URL',
+    options: ['region', 'endpoint', 'prefix', 'partition-key', 'sort-key', 'ttl', 'index'],
     async open({ place, options, said }) {
-      const { dynamoDbLedger } = await loadAdapter(
-        said,
-        '@leasehold/dynamodb @aws-sdk/client-dynamodb',
-        () => import('@leasehold/dynamodb'),
-      );
-      return dynamoDbLedger({ table: place, ...options });
+      const { dynamoDbLedger } = await loadDynamoDb(said);
+      const { region, endpoint, 'partition-key': partitionKey, 'sort-key': sortKey, ...written } = options;
+      return dynamoDbLedger({
+        table: place,
+        ...given('region', region),
+        ...given('endpoint', endpoint),
+        ...tableOptions({ ...written, ...given('partitionKey', partitionKey), ...given('sortKey', sortKey) }),
+      });
     },
     remedy: {
       missing: ({ place }) =>

@@ -1,8 +1,9 @@
 import type { BrokerDriver } from '@leasehold/core';
 import { sqliteBroker } from '@leasehold/sqlite';
-import { loadAdapter } from './adapter.ts';
+import { loadSqs } from './adapter.ts';
 import type { Address, AddressForm } from './address.ts';
 import { checkFile, queueName } from './sqlite-file.ts';
+import { given } from './table-options.ts';
 
 /** How many messages a queue has, by what keeps them. */
 export interface QueueDepth {
@@ -35,12 +36,9 @@ export const QUEUE_KINDS: Readonly<Record<'sqlite' | 'sqs', QueueKind>> = {
     form: 'sqs:QUEUE_URL?region=REGION&endpoint=URL',
     options: ['region', 'endpoint'],
     async open({ place, options, said }) {
-      const { sqsBroker } = await loadAdapter(
-        said,
-        '@leasehold/sqs @aws-sdk/client-sqs',
-        () => import('@leasehold/sqs'),
-      );
-      return sqsBroker({ queueUrl: place, ...options });
+      const { sqsBroker } = await loadSqs(said);
+      const { region, endpoint } = options;
+      return sqsBroker({ queueUrl: place, ...given('region', region), ...given('endpoint', endpoint) });
     },
   },
 };
