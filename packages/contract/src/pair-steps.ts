@@ -161,7 +161,7 @@ export async function takeA<Kind extends Acquired['kind']>(
   assert.equal(
     one?.kind,
     kind,
-    `${process.owner} got ${JSON.stringify(one && { kind: one.kind, taskId: one.taskId })}`,
+    `${process.owner} got ${JSON.stringify(one && { kind: one.kind, taskId: one.taskId, ...('why' in one && { why: one.why }) })}`,
   );
   return one as Extract<Acquired, { readonly kind: Kind }>;
 }
