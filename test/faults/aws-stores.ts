@@ -14,9 +14,10 @@ class Epochs implements EmulatorTime {
 
   begin(site: Site): void {
     if (this.#site === site) return;
-    const now = this.#site ? this.wall() : site.clock.wall();
+    // On a full second: what the service's clock shows of it must not differ from run to run.
+    const now = Math.ceil((this.#site ? this.wall() : 0) / 1_000) * 1_000;
     this.#site = site;
-    this.#offset = now - site.clock.wall();
+    this.#offset = Math.max(0, now - site.clock.wall());
   }
 }
 

@@ -1,5 +1,6 @@
 import type { LedgerDriver } from '@leasehold/core';
-import { describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
+import { closeServers } from './aws-stores.ts';
 import { FAULT_NAMES } from './fault-kinds.ts';
 import { failed, runMatrix, type Cell } from './matrix.ts';
 import { matrixText } from './matrix-report.ts';
@@ -18,6 +19,8 @@ function acceptsAnyVersion(inner: LedgerDriver): LedgerDriver {
   };
 }
 
+afterAll(closeServers);
+
 describe('every driver call of a task x every fault', () => {
   test('memory, in full: another worker ends it, nothing happens twice, nothing is lost', async () => {
     const matrix = await runMatrix({ driver: 'memory' });
@@ -29,15 +32,20 @@ describe('every driver call of a task x every fault', () => {
     expect(new Set(matrix.calls.map(({ stage }) => stage))).toEqual(
       new Set(['unclaimed', 'preflight', 'external_call', 'commit', 'verify', 'settled']),
     );
-  }, 120_000);
+  });
 
-  test('sqlite, every 23rd cell: the same', async () => {
-    const matrix = await runMatrix({ driver: 'sqlite', pick: (_cell, index) => index % 23 === 0 });
+  test.each([
+    ['sqlite', 23],
+    ['sqs', 67],
+    ['sqs-fifo', 67],
+    ['dynamodb', 67],
+  ])('%s, one cell in %d: the same', async (driver, nth) => {
+    const matrix = await runMatrix({ driver, pick: (_cell, index) => index % nth === 0 });
     expect(failed(matrix), matrixText(matrix)).toEqual([]);
     expect(matrix.holes).toEqual([]);
     expect(matrix.size).toBeGreaterThanOrEqual(300);
     expect(new Set(matrix.planned.map(({ fault }) => fault))).toEqual(new Set(FAULT_NAMES));
-  }, 120_000);
+  });
 
   test('a ledger that accepts any version is found, and the report says how to repeat it', async () => {
     const late = ({ path, method, fault }: Cell): boolean =>
@@ -46,7 +54,7 @@ describe('every driver call of a task x every fault', () => {
     const [first] = failed(matrix);
     expect(first?.violations).not.toEqual([]);
     expect(matrixText(matrix)).toContain(`npm run matrix -- --driver memory --cell ${first?.id}`);
-  }, 120_000);
+  });
 
   test('a cell that does not exist is a hole, not a success', async () => {
     const matrix = await runMatrix({ driver: 'memory', pick: ({ id }) => id === 'one-effect/ledger.put/99/cut' });
@@ -60,7 +68,9 @@ describe('a worker that is cut off while its request is on its way', () => {
     ['sqlite', 'sqlite'],
     ['memory', 'sqlite'],
     ['sqlite', 'memory'],
-  ])('a %s broker with a %s ledger: it cannot renew, settle or make a second effect', async (broker, ledger) => {
+    ['sqs', 'dynamodb'],
+    ['sqs-fifo', 'sqlite'],
+  ])('%s broker and %s ledger: it cannot renew, settle or make a second effect', async (broker, ledger) => {
     const { checks, story } = await unpleasant({ broker, ledger });
     expect(checks.filter(({ holds }) => !holds)).toEqual([]);
     expect(story.map(({ what }) => what)).toContain('result_rejected');
