@@ -1,20 +1,24 @@
+import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
+import { exploreInJobs, type Progress } from './job-pool.ts';
 import { planOf } from './plan.ts';
 import { PLANTED } from './planted.ts';
 import { occurrences, planted } from './plant-hook.ts';
-import { runSchedule, type Run } from './schedule.ts';
-import { keptText, parseKept, reduced, shrink } from './shrink.ts';
+import type { Run } from './schedule.ts';
+import { parseKept, reduced } from './shrink.ts';
+import type { Stretch } from './tally.ts';
 
 const USAGE = `Runs schedules of the real core and worker on a virtual clock, as docs/simulation.md describes it.
 
 npm run simulate                            10000 schedules, from seed 0
-npm run simulate -- --schedules 1000000     more of them; --from another first seed
+npm run simulate -- --schedules 1000000     more of them; --from another first seed, --jobs that many processes (as many as there are
+                                            cores), --json the verdict as JSON
 npm run simulate -- --seed 17               one schedule; --trace prints every step, --only t0,f2,p2 keeps a part of it
 npm run simulate -- --planted               every planted fault and the seed that finds it; --search from seed 0, --bound seeds each,
                                             --which 3,7 some of them, --json a line of JSON for each
+npm run simulate -- --plant 3               schedules with the planted fault number 3, also with --seed
 `;
 const PROGRESS_EVERY_MS = 5_000;
-const MOST_FAILURES = 5;
 
 const { values } = parseArgs({
   options: {
@@ -22,6 +26,8 @@ const { values } = parseArgs({
     from: { type: 'string', default: '0' },
     seed: { type: 'string' },
     only: { type: 'string' },
+    jobs: { type: 'string', default: String(availableParallelism()) },
+    plant: { type: 'string' },
     trace: { type: 'boolean', default: false },
     planted: { type: 'boolean', default: false },
     which: { type: 'string' },
@@ -32,16 +38,26 @@ const { values } = parseArgs({
   },
 });
 
-void main().then((code) => (process.exitCode = code));
+void main().then(
+  (code) => (process.exitCode = code),
+  (error: unknown) => {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.exitCode = 1;
+  },
+);
 
 async function main(): Promise<number> {
   const schedules = Number(values.schedules);
   const from = Number(values.from);
+  const jobs = Number(values.jobs);
   const seed = values.seed === undefined ? undefined : Number(values.seed);
+  const plant = values.plant === undefined ? undefined : Number(values.plant);
   const kept = values.only === undefined ? undefined : parseKept(values.only);
   if (
     values.help ||
-    ![schedules, from, seed ?? 0].every(Number.isSafeInteger) ||
+    ![schedules, from, seed ?? 0].every((count) => Number.isSafeInteger(count) && count >= 0) ||
+    !(Number.isSafeInteger(jobs) && jobs >= 1) ||
+    (plant !== undefined && !PLANTED[plant]) ||
     (values.only !== undefined && !kept)
   ) {
     print(USAGE);
@@ -50,49 +66,46 @@ async function main(): Promise<number> {
   if (values.planted) return allPlanted();
   if (seed !== undefined) {
     const plan = planOf(seed);
-    return report(await runSchedule(kept ? reduced(plan, kept) : plan, values.trace ? 'lines' : 'print'), seed);
+    const { runnerOf } = await import('./explore.ts');
+    const run = await runnerOf(plant);
+    return report(await run(kept ? reduced(plan, kept) : plan, values.trace ? 'lines' : 'print'), seed);
   }
-  return explore(from, schedules);
+  return exploreAll({ from, schedules }, jobs, plant);
 }
 
 function report(run: Run, seed: number): number {
   for (const line of run.lines) print(`${line}\n`);
   print(
-    `seed ${seed}: ${run.failure ?? 'every invariant held'} (${run.steps} steps, ${Math.round(run.virtualMs / 1_000)} s of virtual time, print ${run.print})\n`,
+    `seed ${seed}: ${run.failure ?? 'every invariant held'} (${run.steps} steps, ${Math.round(run.virtualMs / 1_000)} s of virtual time, print ${run.print ?? 'none'})\n`,
   );
   return run.failure === undefined ? 0 : 1;
 }
 
-async function explore(from: number, schedules: number): Promise<number> {
+async function exploreAll(stretch: Stretch, jobs: number, plant: number | undefined): Promise<number> {
   const startedAt = performance.now();
   let toldAt = startedAt;
-  let steps = 0;
-  let failures = 0;
-  let done = 0;
-  const summary = (): string => {
+  const summary = ({ tally, cpuMs, mostRss }: Progress): string => {
     const seconds = (performance.now() - startedAt) / 1_000;
-    return `${done} schedules, ${steps} steps, ${(done / seconds).toFixed(0)} schedules/s, ${failures} failed\n`;
+    const { schedules, steps, failed } = tally;
+    const rate = `${(schedules / seconds).toFixed(0)} schedules/s (${((schedules / cpuMs) * 1_000).toFixed(0)} per second of processor time)`;
+    return `${schedules} of ${stretch.schedules} schedules, ${steps} steps, ${rate}, ${(mostRss / 2 ** 20).toFixed(0)} MiB a job at most, ${failed.length} failed\n`;
   };
-  for (let seed = from; seed < from + schedules && failures < MOST_FAILURES; seed++) {
-    const plan = planOf(seed);
-    const run = await runSchedule(plan);
-    done++;
-    steps += run.steps;
-    if (run.failure !== undefined) {
-      failures++;
-      const small = await shrink(plan, runSchedule);
-      print(`seed ${seed}: ${run.failure}\n  replay: npm run simulate -- --seed ${seed} --trace\n`);
-      print(
-        `  shrunk: npm run simulate -- --seed ${seed} --only ${keptText(small.kept)} --trace\n          ${small.failure}\n`,
-      );
+  const told = (progress: Progress): void => {
+    if (values.json || performance.now() - toldAt <= PROGRESS_EVERY_MS) return;
+    toldAt = performance.now();
+    print(`... ${summary(progress)}`);
+  };
+  const progress = await exploreInJobs({ ...stretch, jobs, ...(plant !== undefined && { plant }) }, told);
+  if (values.json) print(`${JSON.stringify(progress.tally)}\n`);
+  else {
+    const again = plant === undefined ? '' : ` --plant ${plant}`;
+    for (const { seed, failure, kept, keptFailure } of progress.tally.failed) {
+      print(`seed ${seed}: ${failure}\n  replay: npm run simulate -- --seed ${seed}${again} --trace\n`);
+      print(`  shrunk: npm run simulate -- --seed ${seed} --only ${kept}${again} --trace\n          ${keptFailure}\n`);
     }
-    if (performance.now() - toldAt > PROGRESS_EVERY_MS) {
-      toldAt = performance.now();
-      print(`... ${summary()}`);
-    }
+    print(summary(progress));
   }
-  print(summary());
-  return failures === 0 ? 0 : 1;
+  return progress.tally.failed.length === 0 ? 0 : 1;
 }
 
 async function allPlanted(): Promise<number> {

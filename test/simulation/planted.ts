@@ -228,7 +228,7 @@ export const PLANTED: readonly PlantedFault[] = [
     name: 'a new attempt of a closing task runs its handler',
     seed: 10,
     file: worker('attempt'),
-    from: 'if (this.task.record.closing) return this.#conclude();',
+    from: 'if (this.task.record.closing) void this.#conclude();\n    else ',
     to: '',
   },
   // heartbeat

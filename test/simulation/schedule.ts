@@ -57,6 +57,9 @@ export async function runSchedule(plan: Plan, keeps: Keeps = 'nothing'): Promise
   globalThis.Response = PlainResponse as unknown as typeof Response;
   // Faults raise errors by the dozen, and nobody reads where.
   if (keeps !== 'lines') Error.stackTraceLimit = 0;
+  const orphaned = (reason: unknown): void =>
+    world.rules.require(false, `a promise was rejected and nobody listened: ${String(reason)}`);
+  process.on('unhandledRejection', orphaned);
   try {
     const failure = await play(world);
     if (failure !== undefined) trace.note(world.clock.monotonic(), () => `FAILED: ${failure}`);
@@ -69,7 +72,8 @@ export async function runSchedule(plan: Plan, keeps: Keeps = 'nothing'): Promise
       states: Object.fromEntries([...world.rules.records].map(([id, { state }]) => [id, state])),
     };
   } finally {
-    for (const { process } of world.hosts) process.kill();
+    for (const host of world.hosts) host.process.kill();
+    process.off('unhandledRejection', orphaned);
     Math.random = random;
     globalThis.fetch = fetch;
     globalThis.Response = Response;

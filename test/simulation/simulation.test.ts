@@ -1,24 +1,66 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { KINDS, planOf } from './plan.ts';
 import { runSchedule } from './schedule.ts';
 import { keptText, parseKept, reduced, shrink } from './shrink.ts';
+import type { Tally } from './tally.ts';
 
 /** Each takes some milliseconds; the long run is `npm run simulate`. */
-const SCHEDULES = 800;
+const SCHEDULES = 3_000;
+const COMMAND = [
+  '--disable-warning=ExperimentalWarning',
+  '--conditions=@leasehold/source',
+  fileURLToPath(new URL('./main.ts', import.meta.url)),
+];
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The command itself, whose jobs share the cores. */
+async function simulate(...args: readonly string[]): Promise<Ended> {
+  try {
+    return { code: 0, ...(await promisify(execFile)(process.execPath, [...COMMAND, ...args])) };
+  } catch (error) {
+    return error as Ended;
+  }
+}
 
 test(
   `every invariant holds in ${SCHEDULES} schedules, which end in every way there is`,
   { timeout: 300_000 },
   async () => {
-    const failures: string[] = [];
-    const ends = new Set<string>();
-    for (let seed = 0; seed < SCHEDULES; seed++) {
-      const { failure, states } = await runSchedule(planOf(seed));
-      if (failure !== undefined) failures.push(`npm run simulate -- --seed ${seed} --trace: ${failure}`);
-      for (const state of Object.values(states)) ends.add(state);
-    }
-    expect(failures).toEqual([]);
-    expect([...ends].sort()).toEqual(['cancelled', 'dead_lettered', 'settled']);
+    const { code, stdout, stderr } = await simulate('--schedules', String(SCHEDULES), '--json');
+    expect({ stderr, tally: stdout.startsWith('{') }).toEqual({ stderr: '', tally: true });
+    const { schedules, failed, ends } = JSON.parse(stdout) as Tally;
+    const replays = failed.map(({ seed, failure }) => `npm run simulate -- --seed ${seed} --trace: ${failure}`);
+    expect({ code, schedules, replays }).toEqual({ code: 0, schedules: SCHEDULES, replays: [] });
+    expect(ends).toEqual(['cancelled', 'dead_lettered', 'settled']);
+  },
+);
+
+test('however many jobs share them, the same seeds come to the same', { timeout: 120_000 }, async () => {
+  const verdicts = [];
+  for (const jobs of ['1', '2']) verdicts.push(await simulate('--schedules', '40', '--jobs', jobs, '--json'));
+  const [alone, shared] = verdicts.map(({ stdout }) => JSON.parse(stdout) as Tally);
+  expect(alone?.schedules).toBe(40);
+  expect(shared).toEqual(alone);
+});
+
+test(
+  'a seed that fails in a job is told with the commands that replay and shrink it',
+  { timeout: 120_000 },
+  async () => {
+    const { code, stdout } = await simulate('--plant', '10', '--schedules', '4', '--jobs', '1');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^seed 0: t0 is dead_lettered and keeps a lease\n {2}replay: npm run simulate -- --seed 0 /);
+    const [, shrunk] = /shrunk: npm run simulate -- (.*) --trace\n/.exec(stdout) ?? [];
+    const again = await simulate(...(shrunk ?? '').split(' '));
+    expect({ code: again.code, says: again.stdout.includes('keeps a lease') }).toEqual({ code: 1, says: true });
   },
 );
 
@@ -33,7 +75,7 @@ test('a seed is one schedule: run twice it goes the same way, step by step', { t
       print: first.print,
       steps: first.steps,
     });
-    prints.add(first.print);
+    prints.add(first.print ?? 'none');
   }
   expect(prints.size).toBe(25);
 });

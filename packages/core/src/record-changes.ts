@@ -68,11 +68,29 @@ export function decision(
 
 /** The record with these fields, those set to undefined removed. */
 export function changed(record: TaskRecord, fields: Changes): TaskRecord {
-  const all = { ...record, ...fields } as Readonly<Record<string, unknown>>;
-  const names = Object.keys(all);
-  if (names.every((name) => all[name] !== undefined)) return all as unknown as TaskRecord;
-  // Built anew: an object that properties were deleted from is slow to read and to copy ever after.
-  const next: Record<string, unknown> = {};
+  const all = { ...record, ...fields } as TaskRecord;
+  const names = Object.keys(all) as (keyof TaskRecord)[];
+  if (names.every((name) => all[name] !== undefined)) return all;
+  // Written out: an object that properties are deleted from, or that grows key by key, becomes a hash table, slow to copy.
+  const next: Record<string, unknown> = {
+    schemaVersion: all.schemaVersion,
+    taskId: all.taskId,
+    taskType: all.taskType,
+    state: all.state,
+    stage: all.stage,
+    stageEnteredAt: all.stageEnteredAt,
+    renewalCount: all.renewalCount,
+    history: all.history,
+    fencingToken: all.fencingToken,
+    attempt: all.attempt,
+    failures: all.failures,
+    idempotencyKey: all.idempotencyKey,
+    effects: all.effects,
+    version: all.version,
+    opId: all.opId,
+    createdAt: all.createdAt,
+    updatedAt: all.updatedAt,
+  };
   for (const name of names) if (all[name] !== undefined) next[name] = all[name];
   return next as unknown as TaskRecord;
 }

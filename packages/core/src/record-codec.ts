@@ -79,12 +79,13 @@ const RECEIPT_OUT = flip(RECEIPT);
 const TASK_ERROR_OUT = flip(TASK_ERROR);
 const HUMAN_OUT = flip(HUMAN);
 const FOLLOW_UP_OUT = flip(FOLLOW_UP);
-const OURS: ReadonlyMap<string, string> = new Map(Object.entries(RECORD).map(([wire, [ours]]) => [ours, wire]));
-/** By wire name, with its place among the fields; a map, since a record may hold fields of any name. */
+/** By wire name; a map, since a record may hold fields of any name. */
 const FIELDS: ReadonlyMap<string, { readonly ours: string; readonly kind: Kind }> = new Map(
   Object.entries(RECORD).map(([wire, [ours, kind]]) => [wire, { ours, kind }]),
 );
-const REQUIRED: readonly string[] = Object.keys(RECORD).filter((name) => RECORD[name]?.[2] === 'required');
+const ALL: readonly (readonly [wire: string, ours: string])[] = [...FIELDS].map(([wire, { ours }]) => [wire, ours]);
+const REQUIRED: readonly string[] = ALL.map(([wire]) => wire).filter((wire) => RECORD[wire]?.[2] === 'required');
+const OPTIONAL: typeof ALL = ALL.filter(([wire]) => !REQUIRED.includes(wire));
 const NESTED: ReadonlySet<string> = new Set(['effects', 'settlementReceipt', 'lastError', 'closing', 'human', 'next']);
 
 /**
@@ -92,13 +93,15 @@ const NESTED: ReadonlySet<string> = new Set(['effects', 'settlementReceipt', 'la
  * Drivers store this (as one document, or field by field).
  */
 export function recordToWire(record: TaskRecord): WireRecord {
-  const wire: Record<string, Json> = { ...record.extra };
   const source = record as unknown as Readonly<Record<string, Json | undefined>>;
-  for (const ours of Object.keys(source)) {
-    const name = OURS.get(ours);
+  const newer = isNewerSchema(record);
+  const wire: Record<string, Json> = newer ? {} : requiredToWire(record);
+  for (const [name, ours] of newer ? ALL : OPTIONAL) {
     const value = source[ours];
-    if (name !== undefined && value !== undefined) wire[name] = NESTED.has(ours) ? rename(ours, value, 'out') : value;
+    if (value !== undefined) wire[name] = NESTED.has(ours) ? rename(ours, value, 'out') : value;
   }
+  const extra = record.extra ?? NONE;
+  for (const name of Object.keys(extra)) if (!Object.hasOwn(wire, name)) define(wire, name, extra[name] as Json);
   return wire;
 }
 
@@ -113,23 +116,72 @@ export function recordFromWire(wire: WireRecord): TaskRecord {
     throw corrupt('record', 'is not an object', '?');
   const id = typeof wire['task_id'] === 'string' ? wire['task_id'].slice(0, 80) : '?';
   if (typeof wire['schema_version'] !== 'string') throw corrupt('schema_version', 'is missing or not text', id);
-  const ours = !isNewerSchema({ schemaVersion: wire['schema_version'] });
-  const record: Record<string, unknown> = {};
+  const newer = isNewerSchema({ schemaVersion: wire['schema_version'] });
   let extra: Record<string, Json> | undefined;
   for (const name of Object.keys(wire)) {
     const value = wire[name] as Json;
     const field = FIELDS.get(name);
     if (!field) define((extra ??= {}), name, value);
-    else {
-      if (ours && value !== undefined && !fits(field.kind, value))
-        throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
-      record[field.ours] =
-        NESTED.has(field.ours) && typeof value === 'object' && value !== null ? rename(field.ours, value, 'in') : value;
-    }
+    else if (!newer && value !== undefined && !fits(field.kind, value))
+      throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
+  }
+  if (!newer) check(wire, id);
+  const record: Record<string, unknown> = newer ? {} : requiredFromWire(wire);
+  for (const [name, ours] of newer ? ALL : OPTIONAL) {
+    const value = wire[name];
+    if (value !== undefined)
+      record[ours] =
+        NESTED.has(ours) && typeof value === 'object' && value !== null ? rename(ours, value, 'in') : value;
   }
   if (extra) record['extra'] = extra;
-  if (ours) check(wire, id);
   return record as unknown as TaskRecord;
+}
+
+const NONE: Readonly<Record<string, Json>> = {};
+
+// Written out: an object that grows key by key becomes a hash table, several times as large and slow to copy.
+function requiredToWire(record: TaskRecord): Record<string, Json> {
+  return {
+    schema_version: record.schemaVersion,
+    task_id: record.taskId,
+    task_type: record.taskType,
+    state: record.state,
+    stage: record.stage,
+    stage_entered_at: record.stageEnteredAt,
+    renewal_count: record.renewalCount,
+    history: record.history as unknown as Json,
+    fencing_token: record.fencingToken,
+    attempt: record.attempt,
+    failures: record.failures,
+    idempotency_key: record.idempotencyKey,
+    effects: rename('effects', record.effects as unknown as Json, 'out'),
+    version: record.version,
+    op_id: record.opId,
+    created_at: record.createdAt,
+    updated_at: record.updatedAt,
+  };
+}
+
+function requiredFromWire(wire: WireRecord): Record<string, unknown> {
+  return {
+    schemaVersion: wire['schema_version'],
+    taskId: wire['task_id'],
+    taskType: wire['task_type'],
+    state: wire['state'],
+    stage: wire['stage'],
+    stageEnteredAt: wire['stage_entered_at'],
+    renewalCount: wire['renewal_count'],
+    history: wire['history'],
+    fencingToken: wire['fencing_token'],
+    attempt: wire['attempt'],
+    failures: wire['failures'],
+    idempotencyKey: wire['idempotency_key'],
+    effects: rename('effects', wire['effects'] as Json, 'in'),
+    version: wire['version'],
+    opId: wire['op_id'],
+    createdAt: wire['created_at'],
+    updatedAt: wire['updated_at'],
+  };
 }
 
 /** What every record of our format has. */

@@ -35,6 +35,11 @@ const NONCE_BYTES = 9;
 let page = Buffer.alloc(0);
 let used = 0;
 
+/** Who is told that something about a lease has changed. */
+export interface LeaseWatcher {
+  leaseChanged(): void;
+}
+
 /** A nonce for one write. */
 export function newOpId(): string {
   if (used + NONCE_BYTES > page.byteLength) {
@@ -47,7 +52,7 @@ export function newOpId(): string {
 
 /** Waits before an unanswered write is sent again. */
 export const REPEAT: Backoff = { firstMs: 50, maxMs: 1_000 };
-const NOBODY: readonly (() => void)[] = [];
+const NOBODY: readonly LeaseWatcher[] = [];
 /** More rebases than an owner can have writes on the way, plus the outsiders' (cancel). */
 const MOST_REBASES = 50;
 
@@ -62,7 +67,7 @@ export class TaskLease {
   readonly #session: LedgerSession;
   readonly #clock: Clock;
   #unanswered: Set<string> | undefined;
-  #watchers: readonly (() => void)[] = NOBODY;
+  #watchers: readonly LeaseWatcher[] = NOBODY;
   #record: TaskRecord;
   #confirmedUntil: number;
   #confirmedAt: number;
@@ -157,10 +162,13 @@ export class TaskLease {
     return effects && Object.hasOwn(effects, effect) ? effects[effect] : undefined;
   }
 
-  /** Calls `changed` after every confirmation and when the lease is lost, until the returned function is called. */
-  watch(changed: () => void): () => void {
-    this.#watchers = [...this.#watchers, changed];
-    return () => void (this.#watchers = this.#watchers.filter((watcher) => watcher !== changed));
+  /** Tells `watcher` after every confirmation and when the lease is lost, until it is unwatched. */
+  watch(watcher: LeaseWatcher): void {
+    this.#watchers = this.#watchers.concat(watcher);
+  }
+
+  unwatch(watcher: LeaseWatcher): void {
+    this.#watchers = this.#watchers.filter((each) => each !== watcher);
   }
 
   /** The store's time now, read if it has to be; nothing when the store does not answer. */
@@ -309,7 +317,7 @@ export class TaskLease {
   }
 
   #changed(): void {
-    for (const watcher of this.#watchers) watcher();
+    for (const watcher of this.#watchers) watcher.leaseChanged();
   }
 
   /** Publishes an event about this task. */

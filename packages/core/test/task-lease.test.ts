@@ -189,12 +189,13 @@ describe('lost is final', () => {
   test('watchers hear of it once, and nothing after they left', async () => {
     const { clock, lease } = await held();
     let calls = 0;
-    const leave = lease.watch(() => calls++);
+    const watcher = { leaseChanged: (): void => void calls++ };
+    lease.watch(watcher);
     await lease.apply(REQUESTS.renew, { repeat: false });
     expect(calls).toBe(1);
     await clock.advance(L);
     expect([lease.ownership(), lease.ownership(), calls]).toEqual(['lost', 'lost', 2]);
-    leave();
+    lease.unwatch(watcher);
     await lease.apply(REQUESTS.renew, { repeat: false });
     expect(calls).toBe(2);
   });

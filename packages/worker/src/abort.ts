@@ -4,7 +4,6 @@ import type { TaskAborted } from './abort-reason.ts';
 export class Abort {
   #reason: TaskAborted | undefined;
   #controller: AbortController | undefined;
-  #listener: (() => void) | undefined;
 
   get reason(): TaskAborted | undefined {
     return this.#reason;
@@ -27,17 +26,10 @@ export class Abort {
   abort(reason: TaskAborted): void {
     if (this.#reason) return;
     this.#reason = reason;
-    this.#listener?.();
     this.#controller?.abort(reason);
   }
 
   throwIfAborted(): void {
     if (this.#reason) throw this.#reason;
-  }
-
-  /** Calls the one `listener` at the abort, at once if it was; none any more without one. */
-  listen(listener: (() => void) | undefined): void {
-    this.#listener = listener;
-    if (this.#reason) listener?.();
   }
 }

@@ -22,7 +22,7 @@ import { HandOffSignal } from './context.ts';
 import { createEffectHost } from './effect-host.ts';
 import { AskHumanSignal } from './human.ts';
 import type { Kept } from './heartbeat.ts';
-import { runHandler, type HandlerEnd } from './handler-run.ts';
+import { HandlerRun, type HandlerEnd } from './handler-run.ts';
 import { LimitWatch, type Limited } from './limits.ts';
 import { OutsideCalls } from './outside-calls.ts';
 import { toTaskError } from './redact.ts';
@@ -48,10 +48,11 @@ export class Attempt implements Kept, Limited {
   reason = 'claimed';
   lastEffect: VerifiedEffect<unknown> | undefined;
   result: unknown;
-  readonly #unwatch: () => void;
   #outside: OutsideCalls | undefined;
   #effects: Map<string, EffectOptions<unknown, unknown>> | undefined;
   #host: EffectHost | undefined;
+  #done: ((outcome: AttemptOutcome) => void) | undefined;
+  #run: HandlerRun | undefined;
 
   constructor(parts: {
     port: AttemptPort;
@@ -67,7 +68,7 @@ export class Attempt implements Kept, Limited {
     this.startedAt = clock.monotonic();
     const { capAt } = this.port;
     this.limits = new LimitWatch({ clock, table: limits, owner: this, capAt, marginMs: this.task.timing.marginMs });
-    this.#unwatch = this.task.watch(() => this.#leaseChanged());
+    this.task.watch(this);
   }
 
   get task(): TaskLease {
@@ -84,9 +85,9 @@ export class Attempt implements Kept, Limited {
     return (this.#host ??= createEffectHost(this));
   }
 
-  /** True when no call to the outside is waited for. */
-  get quiet(): boolean {
-    return this.#outside?.quiet ?? true;
+  /** Resolves when no call to the outside is waited for any longer; nothing when there was none. */
+  outsideEnded(): Promise<void> | undefined {
+    return this.#outside?.ended();
   }
 
   /** The task may settle while one of these is abandoned, but nothing gives it back. */
@@ -108,6 +109,7 @@ export class Attempt implements Kept, Limited {
     const { task } = this;
     task.announce('handler_aborted', { cause, ownership: task.ownership(), lastConfirmedAt: task.lastConfirmedAt });
     this.aborted.abort(new TaskAborted(cause, message));
+    this.#run?.aborted();
   }
 
   brokerUntil(): number {
@@ -138,7 +140,7 @@ export class Attempt implements Kept, Limited {
     this.abort(cause, message);
   }
 
-  #leaseChanged(): void {
+  leaseChanged(): void {
     const { task } = this;
     if (task.lost) this.lost(task.lost);
     else if (task.record.cancelRequested && !this.closing)
@@ -170,29 +172,36 @@ export class Attempt implements Kept, Limited {
     this.followUps.push(followUp);
   }
 
-  /** Runs to the end. Never rejects. */
-  run(): Promise<AttemptOutcome> {
+  /** Runs to the end, then calls `done`. Never throws. */
+  run(done: (outcome: AttemptOutcome) => void): void {
+    this.#done = done;
     this.services.heartbeat.keep(this);
     this.task.carryProgress(this.stage, this.reason);
-    if (this.task.record.closing) return this.#conclude();
-    return runHandler(this).then((end) => this.#conclude(end));
+    if (this.task.record.closing) void this.#conclude();
+    else this.#handle((end) => this.#conclude(end));
   }
 
-  async #conclude(end?: HandlerEnd): Promise<AttemptOutcome> {
+  #handle(then: (end: HandlerEnd) => unknown): void {
+    this.#run = new HandlerRun(this, then);
+    this.#run.start();
+  }
+
+  async #conclude(end?: HandlerEnd): Promise<void> {
+    let outcome: AttemptOutcome;
     try {
-      if (end === undefined) return await this.#runClosing();
-      if (end === 'running') return 'leaked';
-      return 'value' in end ? await this.#returned(end.value) : await this.#threw(end.error);
+      if (end === undefined) outcome = await this.#runClosing();
+      else if (end === 'running') outcome = 'leaked';
+      else outcome = 'value' in end ? await this.#returned(end.value) : await this.#threw(end.error);
     } catch (error) {
       // A fault of our own, or of a custom part: the lease lapses and the next delivery goes on from the record.
       this.task.announce('warning', {
         reason: 'attempt failed',
         errorCode: error instanceof Error ? error.name : 'unknown',
       });
-      return 'unknown';
-    } finally {
-      this.#end();
+      outcome = 'unknown';
     }
+    this.#end();
+    this.#done?.(outcome);
   }
 
   async #runClosing(): Promise<AttemptOutcome> {
@@ -200,7 +209,10 @@ export class Attempt implements Kept, Limited {
     this.closing = true;
     // The handler is run again only to learn how to read its effects back; it commits nothing.
     const needsHandler = openEffects(record).some((name) => record.effects[name]?.lookUrl === undefined);
-    if (needsHandler && (await runHandler(this)) === 'running') return 'leaked';
+    if (needsHandler) {
+      const end = await new Promise<HandlerEnd>((resolve) => this.#handle(resolve));
+      if (end === 'running') return 'leaked';
+    }
     return this.#finishClosing(record.closing?.to === 'cancelled' ? 'cancelled' : 'dead-lettered');
   }
 
@@ -377,7 +389,7 @@ export class Attempt implements Kept, Limited {
     this.over = true;
     this.limits.stop();
     this.services.heartbeat.drop(this);
-    this.#unwatch();
+    this.task.unwatch(this);
     // Whoever still waits on the signal learns that there is nothing left to do.
     if (this.aborted.watched) this.aborted.abort(new TaskAborted('lost', 'the attempt has ended'));
   }

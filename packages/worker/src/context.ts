@@ -9,12 +9,12 @@ import {
   sha256,
   stowNeeded,
 } from '@leasehold/core';
-import type { Json } from '@leasehold/core';
+import type { Content, Json, Ownership } from '@leasehold/core';
 import { TaskAborted } from './abort-reason.ts';
 import type { Attempt } from './attempt.ts';
 import { runEffect } from './effect.ts';
 import { answered } from './human.ts';
-import type { EffectOptions } from './effect-options.ts';
+import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
 import type { CallOptions, TaskContext } from './task-context.ts';
 import { isVague } from './vague-reason.ts';
 
@@ -35,122 +35,207 @@ class ToolTimeout extends RetryableError {
 
 /** The handler's side of an attempt. */
 export function createContext(attempt: Attempt, checkpointed: Json | undefined): TaskContext {
-  const { port, message, definition, services } = attempt;
-  const { task } = port;
-  const found = task.record.checkpoint;
-  let underWay: Set<string> | undefined;
+  return new HandlerContext(attempt, checkpointed);
+}
 
-  const alive = (what: string): void => {
-    if (attempt.over)
-      throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
-    attempt.throwIfAborted();
-  };
-  const claim = (stage: Parameters<Attempt['enter']>[0], reason: string): void => {
-    if (typeof reason !== 'string' || isVague(reason)) {
-      const said = `The reason ${JSON.stringify(reason)} says nothing about progress; say what is done, such as "chunk 3 of 12".`;
-      if (definition.strict || typeof reason !== 'string')
-        throw new LeaseholdError('bad-option', said, { field: 'reason' });
-      task.announce('vague_reason', { stage });
-    }
-    attempt.enter(stage, reason);
-  };
+/** Reached through whatever inherits from a context, or stands in for one. */
+const ATTEMPT = Symbol('attempt');
+const UNDER_WAY = Symbol('effects under way');
+const FOUND = Symbol('checkpoint found');
 
-  return {
-    taskId: task.taskId,
-    attempt: task.record.attempt,
-    idempotencyKey: task.record.idempotencyKey,
-    checkpointed,
-    get signal() {
-      return attempt.signal;
+type Functions = Pick<
+  TaskContext,
+  'stage' | 'progress' | 'call' | 'effect' | 'checkpoint' | 'handOff' | 'askHuman' | 'next' | 'onCapNear'
+>;
+
+class HandlerContext implements TaskContext {
+  readonly taskId: string;
+  readonly attempt: number;
+  readonly idempotencyKey: string;
+  readonly checkpointed: Json | undefined;
+  declare readonly agentRunId?: string;
+  declare readonly traceparent?: string;
+  declare readonly deadline?: number;
+  declare readonly stage: Functions['stage'];
+  declare readonly progress: Functions['progress'];
+  declare readonly call: Functions['call'];
+  declare readonly effect: Functions['effect'];
+  declare readonly checkpoint: Functions['checkpoint'];
+  declare readonly handOff: Functions['handOff'];
+  declare readonly askHuman: Functions['askHuman'];
+  declare readonly next: Functions['next'];
+  declare readonly onCapNear: Functions['onCapNear'];
+  readonly [ATTEMPT]: Attempt;
+  readonly [FOUND]: Content | undefined;
+  [UNDER_WAY]: Set<string> | undefined;
+
+  constructor(attempt: Attempt, checkpointed: Json | undefined) {
+    const { message, task, limits } = attempt;
+    this[ATTEMPT] = attempt;
+    this[FOUND] = task.record.checkpoint;
+    this.taskId = task.taskId;
+    this.attempt = task.record.attempt;
+    this.idempotencyKey = task.record.idempotencyKey;
+    this.checkpointed = checkpointed;
+    if (message.agentRunId !== undefined) this.agentRunId = message.agentRunId;
+    if (message.traceparent !== undefined) this.traceparent = message.traceparent;
+    if (limits.deadline !== undefined) this.deadline = limits.deadline;
+  }
+
+  get signal(): AbortSignal {
+    return this[ATTEMPT].signal;
+  }
+
+  get fence(): number {
+    return this[ATTEMPT].task.token;
+  }
+
+  get ownership(): Ownership {
+    return this[ATTEMPT].task.ownership();
+  }
+}
+
+// Made when they are asked for, already bound: handlers may take the context apart, most use few of them, and ten thousand may wait at a time.
+const FUNCTIONS: { readonly [Name in keyof Functions]: (context: HandlerContext) => Functions[Name] } = {
+  stage:
+    ({ [ATTEMPT]: attempt }) =>
+    (stage, reason) => {
+      alive(attempt, 'ctx.stage');
+      claim(attempt, stage, reason);
     },
-    get fence() {
-      return task.token;
+  progress:
+    ({ [ATTEMPT]: attempt }) =>
+    (reason) => {
+      alive(attempt, 'ctx.progress');
+      claim(attempt, attempt.stage, reason);
     },
-    get ownership() {
-      return task.ownership();
-    },
-    ...(message.agentRunId !== undefined && { agentRunId: message.agentRunId }),
-    ...(message.traceparent !== undefined && { traceparent: message.traceparent }),
-    ...(attempt.limits.deadline !== undefined && { deadline: attempt.limits.deadline }),
-    stage(stage, reason) {
-      alive('ctx.stage');
-      claim(stage, reason);
-    },
-    progress(reason) {
-      alive('ctx.progress');
-      claim(attempt.stage, reason);
-    },
-    call: (name, options, run) => call(attempt, name, options, run),
-    effect: (async (name: string, options: EffectOptions<unknown, unknown>) => {
-      alive(`ctx.effect(${JSON.stringify(name)})`);
-      if (underWay?.has(name)) {
-        throw new PermanentError(
-          `Effect "${name}" is being made already in this attempt: one name is one effect, give each its own.`,
-        );
-      }
-      if (
-        typeof options?.commit !== 'function' ||
-        typeof options.receipt !== 'function' ||
-        options.readBack === undefined
-      ) {
-        // Better than after the call, when nobody can tell any more.
-        throw new PermanentError(`Effect "${name}" needs commit, readBack and receipt; nothing was started.`);
-      }
-      (underWay ??= new Set()).add(name);
-      attempt.effects.set(name, options);
-      try {
-        const effect = await attempt.outside.make(() => runEffect(attempt.host, name, options));
-        attempt.lastEffect = effect;
-        return effect;
-      } finally {
-        underWay.delete(name);
-      }
-    }) as TaskContext['effect'],
-    async checkpoint(data) {
-      alive('ctx.checkpoint');
-      const stow = { signal: attempt.signal, ...(services.contentStore && { store: services.contentStore }) };
-      const content = await stowNeeded('checkpoint', data, stow);
-      const answer = await task.apply(
-        { type: 'checkpoint', checkpoint: content, leaseMs: task.timing.leaseMs },
-        { repeat: true },
-      );
-      if (!('applied' in answer))
-        throw new LeaseholdError(
-          'ownership',
-          'The checkpoint was not stored: the lease is lost or the ledger did not answer.',
-        );
-      if (hashJson(content) !== hashJson(found ?? null)) attempt.progressed = true;
-    },
-    async handOff(reason = 'handed off by the handler') {
-      alive('ctx.handOff');
+  call:
+    ({ [ATTEMPT]: attempt }) =>
+    (name, options, run) =>
+      call(attempt, name, options, run),
+  effect: (context) =>
+    ((name: string, options: EffectOptions<unknown, unknown>) =>
+      effect(context, name, options)) as TaskContext['effect'],
+  checkpoint: (context) => (data) => checkpoint(context, data),
+  handOff:
+    ({ [ATTEMPT]: attempt }) =>
+    async (reason = 'handed off by the handler') => {
+      alive(attempt, 'ctx.handOff');
       throw new HandOffSignal(reason);
     },
-    async askHuman(question) {
-      alive('ctx.askHuman');
-      return answered(attempt.port.task.record, question);
+  askHuman:
+    ({ [ATTEMPT]: attempt }) =>
+    async (question) => {
+      alive(attempt, 'ctx.askHuman');
+      return answered(attempt.task.record, question);
     },
-    next(task_, input) {
-      alive('ctx.next');
-      if (!port.sendsFollowUps)
-        throw new LeaseholdError(
-          'bad-task',
-          'ctx.next: there is no broker here to send follow-ups; send them yourself once this has settled.',
-        );
-      const type = typeof task_ === 'string' ? task_ : task_.type;
-      // Ids have a longest length, and children of children must not outgrow it.
-      const parent = task.taskId.length > 200 ? sha256(task.taskId) : task.taskId;
-      const taskId = `${parent}:next:${attempt.followUps.length}`;
-      const followUp = {
-        taskId,
-        type,
-        idempotencyKey: taskId,
-        input: JSON.parse(canonicalJson(input ?? null, 'input')) as Json,
-      };
-      attempt.addFollowUp(followUp);
-      return taskId;
+  next:
+    ({ [ATTEMPT]: attempt }) =>
+    (task, input) =>
+      next(attempt, typeof task === 'string' ? task : task.type, input),
+  onCapNear:
+    ({ [ATTEMPT]: attempt }) =>
+    (listener) =>
+      attempt.limits.onCapNear(listener),
+};
+
+for (const name of Object.keys(FUNCTIONS) as (keyof Functions)[]) {
+  Object.defineProperty(HandlerContext.prototype, name, {
+    get(this: HandlerContext) {
+      return FUNCTIONS[name](this);
     },
-    onCapNear: (listener) => attempt.limits.onCapNear(listener),
+    // A test may put its own in place of one.
+    set(this: HandlerContext, value: unknown) {
+      Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
+    },
+  });
+}
+
+function alive(attempt: Attempt, what: string): void {
+  if (attempt.over)
+    throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
+  attempt.throwIfAborted();
+}
+
+function claim(attempt: Attempt, stage: Parameters<Attempt['enter']>[0], reason: string): void {
+  if (typeof reason !== 'string' || isVague(reason)) {
+    const said = `The reason ${JSON.stringify(reason)} says nothing about progress; say what is done, such as "chunk 3 of 12".`;
+    if (attempt.definition.strict || typeof reason !== 'string')
+      throw new LeaseholdError('bad-option', said, { field: 'reason' });
+    attempt.task.announce('vague_reason', { stage });
+  }
+  attempt.enter(stage, reason);
+}
+
+async function effect(
+  context: HandlerContext,
+  name: string,
+  options: EffectOptions<unknown, unknown>,
+): Promise<VerifiedEffect<unknown>> {
+  const attempt = context[ATTEMPT];
+  alive(attempt, `ctx.effect(${JSON.stringify(name)})`);
+  const underWay = (context[UNDER_WAY] ??= new Set());
+  if (underWay.has(name)) {
+    throw new PermanentError(
+      `Effect "${name}" is being made already in this attempt: one name is one effect, give each its own.`,
+    );
+  }
+  if (
+    typeof options?.commit !== 'function' ||
+    typeof options.receipt !== 'function' ||
+    options.readBack === undefined
+  ) {
+    // Better than after the call, when nobody can tell any more.
+    throw new PermanentError(`Effect "${name}" needs commit, readBack and receipt; nothing was started.`);
+  }
+  underWay.add(name);
+  attempt.effects.set(name, options);
+  try {
+    const made = await attempt.outside.make(() => runEffect(attempt.host, name, options));
+    attempt.lastEffect = made;
+    return made;
+  } finally {
+    underWay.delete(name);
+  }
+}
+
+async function checkpoint(context: HandlerContext, data: unknown): Promise<void> {
+  const attempt = context[ATTEMPT];
+  alive(attempt, 'ctx.checkpoint');
+  const { signal, services, task } = attempt;
+  const stow = { signal, ...(services.contentStore && { store: services.contentStore }) };
+  const content = await stowNeeded('checkpoint', data, stow);
+  const answer = await task.apply(
+    { type: 'checkpoint', checkpoint: content, leaseMs: task.timing.leaseMs },
+    { repeat: true },
+  );
+  if (!('applied' in answer))
+    throw new LeaseholdError(
+      'ownership',
+      'The checkpoint was not stored: the lease is lost or the ledger did not answer.',
+    );
+  if (hashJson(content) !== hashJson(context[FOUND] ?? null)) attempt.progressed = true;
+}
+
+function next(attempt: Attempt, type: string, input: unknown): string {
+  alive(attempt, 'ctx.next');
+  if (!attempt.port.sendsFollowUps)
+    throw new LeaseholdError(
+      'bad-task',
+      'ctx.next: there is no broker here to send follow-ups; send them yourself once this has settled.',
+    );
+  const { task } = attempt;
+  // Ids have a longest length, and children of children must not outgrow it.
+  const parent = task.taskId.length > 200 ? sha256(task.taskId) : task.taskId;
+  const taskId = `${parent}:next:${attempt.followUps.length}`;
+  const followUp = {
+    taskId,
+    type,
+    idempotencyKey: taskId,
+    input: JSON.parse(canonicalJson(input ?? null, 'input')) as Json,
   };
+  attempt.addFollowUp(followUp);
+  return taskId;
 }
 
 async function call<Result>(

@@ -79,14 +79,15 @@ function change(attempt: Attempt, until: number, ask: () => void): Promise<void>
   const { task } = attempt.port;
   const { clock } = attempt.services;
   return new Promise((resolve) => {
+    const watcher = { leaseChanged: (): void => end() };
     const end = (): void => {
       timer.cancel();
-      unwatch();
+      task.unwatch(watcher);
       attempt.signal.removeEventListener('abort', end);
       resolve();
     };
     const timer = clock.timer(Math.max(1, until - clock.monotonic()), end, { background: true });
-    const unwatch = task.watch(end);
+    task.watch(watcher);
     attempt.signal.addEventListener('abort', end, { once: true });
     ask();
   });

@@ -6,40 +6,59 @@ import { issuePaths } from './standard-schema.ts';
 /** How a handler ended; `running` when it outlived its grace after an abort. */
 export type HandlerEnd = { readonly value: unknown } | { readonly error: unknown } | 'running';
 
-/** Runs the handler; resolves when it and every outside call it started have ended, or its grace is over. */
-export function runHandler(attempt: Attempt): Promise<HandlerEnd> {
-  const { aborted, services } = attempt;
-  return new Promise((resolve) => {
-    let grace: Timer | undefined;
-    let leakEnded: (() => void) | undefined;
-    const ended = async (end: Exclude<HandlerEnd, 'running'>): Promise<void> => {
-      if (!attempt.quiet) await attempt.outside.ended();
-      grace?.cancel();
-      aborted.listen(undefined);
-      if (leakEnded && 'value' in end) attempt.reject(end.value);
-      leakEnded?.();
-      resolve(end);
-    };
-    const leak = (): void => {
-      attempt.leaked(new Promise<void>((given) => (leakEnded = given)));
-      resolve('running');
-    };
-    aborted.listen(() => void (grace ??= services.clock.timer(services.graceMs, leak, { background: true })));
-    invoke(attempt).then(
-      (value) => ended({ value }),
-      (error: unknown) => ended({ error }),
+/** One run of an attempt's handler. `then` gets its end, once every outside call it started has ended too, or its grace is over. */
+export class HandlerRun {
+  readonly #attempt: Attempt;
+  #then: ((end: HandlerEnd) => unknown) | undefined;
+  #grace: Timer | undefined;
+  #leakEnded: (() => void) | undefined;
+
+  constructor(attempt: Attempt, then: (end: HandlerEnd) => unknown) {
+    this.#attempt = attempt;
+    this.#then = then;
+  }
+
+  start(): void {
+    if (this.#attempt.aborted.reason) this.aborted();
+    invoke(this.#attempt).then(
+      (value) => this.#ended({ value }),
+      (error: unknown) => this.#ended({ error }),
     );
-  });
+  }
+
+  /** From now on the handler has its grace, and no more. */
+  aborted(): void {
+    if (!this.#then) return;
+    const { clock, graceMs } = this.#attempt.services;
+    const over = (): void => {
+      this.#attempt.leaked(new Promise<void>((given) => (this.#leakEnded = given)));
+      this.#tell('running');
+    };
+    this.#grace ??= clock.timer(graceMs, over, { background: true });
+  }
+
+  async #ended(end: Exclude<HandlerEnd, 'running'>): Promise<void> {
+    await this.#attempt.outsideEnded();
+    this.#grace?.cancel();
+    if (this.#leakEnded && 'value' in end) this.#attempt.reject(end.value);
+    this.#leakEnded?.();
+    this.#tell(end);
+  }
+
+  #tell(end: HandlerEnd): void {
+    const then = this.#then;
+    this.#then = undefined;
+    then?.(end);
+  }
 }
 
 /** At once where nothing has to be read or checked first. */
 function invoke(attempt: Attempt): Promise<unknown> {
   const { definition, message, task } = attempt;
-  const run = (input: unknown, checkpoint: Json | undefined): unknown =>
-    definition.run(input, createContext(attempt, checkpoint));
   try {
-    if (!definition.input && !task.record.checkpoint) return Promise.resolve(run(message.payload, undefined));
-    return read(attempt).then(({ input, checkpoint }) => run(input, checkpoint));
+    if (!definition.input && !task.record.checkpoint)
+      return Promise.resolve(definition.run(message.payload, createContext(attempt, undefined)));
+    return read(attempt).then(({ input, checkpoint }) => definition.run(input, createContext(attempt, checkpoint)));
   } catch (error) {
     return Promise.reject(error);
   }

@@ -4,11 +4,6 @@ export class OutsideCalls {
   readonly abandoned: Promise<unknown>[] = [];
   readonly #running = new Set<Promise<unknown>>();
 
-  /** True when none is waited for. */
-  get quiet(): boolean {
-    return this.#running.size === 0;
-  }
-
   /** Makes a call. Once `patience` resolves it is not waited for any longer, and counts as abandoned. */
   async make<Result>(call: () => Promise<Result> | Result, patience?: Promise<void>): Promise<Result> {
     const running = (async () => call())();

@@ -26,7 +26,7 @@ export interface HumanAnswer {
   readonly answeredAt: number;
 }
 
-/** What a handler can do besides its own work. */
+/** What a handler can do besides its own work. Its members may be taken out of it (`const { signal, effect } = ctx`); a copy made by spreading has not all of them. */
 export interface TaskContext {
   readonly taskId: string;
   readonly agentRunId?: string;

@@ -128,7 +128,7 @@ export async function withLease<Result>(
       ...(options.contentStore && { contentStore: options.contentStore }),
     },
   });
-  const outcome = await attempt.run();
+  const outcome = await new Promise<AttemptOutcome>((resolve) => attempt.run(resolve));
   if (outcome === 'settled')
     return { outcome, result: attempt.result as Result, receipt: lease.record.settlementReceipt };
   return { outcome, ...(failure !== undefined && { error: failure }) };

@@ -121,8 +121,7 @@ export function createWorker(options: WorkerOptions): Worker {
   let running: Promise<StopReport> | undefined;
   const stopping = new AbortController();
   /** Deliveries being dealt with, and who waits for there to be none. */
-  let started = 0;
-  let idleWaiting: (() => void)[] = [];
+  const starts = { count: 0, waiting: [] as (() => void)[] };
 
   const services: AttemptServices = {
     clock,
@@ -180,18 +179,23 @@ export function createWorker(options: WorkerOptions): Worker {
   const start = async (station: Station, held: HeldDelivery): Promise<void> => {
     const has: Taken = {};
     slots.take();
-    started++;
+    starts.count++;
     try {
-      if (stopping.signal.aborted) {
-        await station.broker.handBack(held, 0);
-        return;
+      if (stopping.signal.aborted) await station.broker.handBack(held, 0);
+      else {
+        const acquired = await station.broker.adopt(held, { owner, policy: policyFor(station, has) });
+        if (acquired.kind !== 'lease') await handle(station, acquired);
+        else {
+          const attempt = beginAttempt(station, acquired, has);
+          // No frame waits while the handler works.
+          attempt.run((outcome) => {
+            endAttempt(attempt, outcome, has);
+            station.parking.recall(attempt.task.taskId);
+            void free(has);
+          });
+          return;
+        }
       }
-      const acquired = await station.broker.adopt(held, { owner, policy: policyFor(station, has) });
-      if (acquired.kind === 'lease') {
-        const attempt = beginAttempt(station, acquired, has);
-        endAttempt(attempt, await attempt.run(), has);
-        station.parking.recall(acquired.taskId);
-      } else await handle(station, acquired);
     } catch (error) {
       // The lease, if there is one, lapses; redelivery reconciles.
       publish({
@@ -200,17 +204,16 @@ export function createWorker(options: WorkerOptions): Worker {
         reason: 'a delivery could not be handled',
         errorCode: error instanceof Error ? error.name : 'unknown',
       });
-    } finally {
-      await has.key?.release();
-      if (has.type !== undefined) byType.set(has.type, (byType.get(has.type) ?? 1) - 1);
-      slots.free();
-      for (const each of stations) each.parking.offer();
-      started--;
-      if (started === 0) {
-        for (const resolve of idleWaiting) resolve();
-        idleWaiting = [];
-      }
     }
+    await free(has);
+  };
+  const free = async (has: Taken): Promise<void> => {
+    await has.key?.release();
+    if (has.type !== undefined) byType.set(has.type, (byType.get(has.type) ?? 1) - 1);
+    slots.free();
+    for (const each of stations) each.parking.offer();
+    starts.count--;
+    if (starts.count === 0) for (const resolve of starts.waiting.splice(0)) resolve();
   };
   const handle = async (station: Station, acquired: Exclude<Acquired, Lease>): Promise<void> => {
     if (acquired.kind === 'replay') replayed++;
@@ -257,7 +260,7 @@ export function createWorker(options: WorkerOptions): Worker {
     return done;
   };
   const idle = async (): Promise<void> => {
-    while (started > 0) await new Promise<void>((resolve) => idleWaiting.push(resolve));
+    while (starts.count > 0) await new Promise<void>((resolve) => starts.waiting.push(resolve));
   };
   const drain = async (intakeEnded: Promise<unknown>): Promise<StopReport> => {
     publish({ name: 'drain_started', at: clock.wall(), owner, count: attempts.size });
