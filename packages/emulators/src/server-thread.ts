@@ -74,22 +74,28 @@ export async function startServerThread(name: ServerName, time: EmulatorTime | u
       const message: ThreadAsk = { id, ...(now === undefined ? {} : { now }) };
       worker.postMessage(message, []);
     });
-  let telling: Promise<void> | undefined;
-  const sync = async (): Promise<void> => {
+  let telling: { started: boolean; done: Promise<void> } | undefined;
+  const sync = (): Promise<void> => {
     if (!time) return ask(undefined);
-    // One move after another, or a thread's time would go back between two of them.
-    const before = telling;
-    const mine = (async () => {
+    const before = telling?.done;
+    const mine = { started: false, done: Promise.resolve() };
+    const move = async (): Promise<void> => {
+      // One move after another, or a thread's time would go back between two of them.
       await before?.catch(() => undefined);
+      mine.started = true;
       told = time.wall();
-      await ask(told);
-    })();
+      await ask(told).finally(() => {
+        if (telling === mine) telling = undefined;
+      });
+    };
+    mine.done = move();
     telling = mine;
-    try {
-      await mine;
-    } finally {
-      if (telling === mine) telling = undefined;
-    }
+    return mine.done;
+  };
+  const tell = (): Promise<void> | undefined => {
+    if (!time) return undefined;
+    if (telling) return !telling.started || told === time.wall() ? telling.done : sync();
+    return told === time.wall() ? undefined : sync();
   };
   return {
     target: `http://127.0.0.1:${port}`,
@@ -97,7 +103,7 @@ export async function startServerThread(name: ServerName, time: EmulatorTime | u
       return Atomics.load(count, 0);
     },
     sync,
-    tell: () => (time && (telling || told !== time.wall()) ? sync() : undefined),
+    tell,
     async close() {
       await worker.terminate();
     },
