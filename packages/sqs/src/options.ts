@@ -87,7 +87,7 @@ function url(field: string, value: unknown): string {
 /** What the URL says: the region its requests have to be signed for, and the server where it is none of the usual ones. */
 function placeOf(queueUrl: string): SqsConnection {
   const { hostname, origin } = new URL(queueUrl);
-  const region = /(?:^|\.)sqs\.([a-z]{2}(?:-[a-z]+)+-\d)\./.exec(hostname)?.[1];
+  const region = /(?:^|\.)sqs(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d)\./.exec(hostname)?.[1];
   const usual = /^sqs\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?$/.test(hostname);
   return { ...(region !== undefined && { region }), ...(!usual && { endpoint: origin }) };
 }
@@ -105,7 +105,11 @@ function queueSettings(settings: SqsQueueSettings, queueUrl: string): SqsQueueSe
     if (!Number.isSafeInteger(maxReceiveCount) || maxReceiveCount < 1 || maxReceiveCount > 1_000)
       throw badOption('settings.maxReceiveCount', maxReceiveCount, 'write a whole number from 1 to 1000.');
     if (deadLetterQueueUrl === undefined)
-      throw badOption('settings.deadLetterQueueUrl', deadLetterQueueUrl, 'with maxReceiveCount there is one; write its URL.');
+      throw badOption(
+        'settings.deadLetterQueueUrl',
+        deadLetterQueueUrl,
+        'with maxReceiveCount there is one; write its URL.',
+      );
   }
   if (
     maxMessageBytes !== undefined &&

@@ -87,10 +87,14 @@ async function askAttributes(
   } catch (cause) {
     switch (classifySqsError(cause)) {
       case 'not-found':
-        throw new LeaseholdError('not-found', `queueUrl ${queueUrl} names no queue: check the URL, account and region.`, {
-          field: 'queueUrl',
-          cause,
-        });
+        throw new LeaseholdError(
+          'not-found',
+          `queueUrl ${queueUrl} names no queue: check the URL, account and region.`,
+          {
+            field: 'queueUrl',
+            cause,
+          },
+        );
       case 'denied':
         throw new LeaseholdError(
           'refused',
@@ -103,7 +107,9 @@ async function askAttributes(
   }
 }
 
-function redrivePolicy(text: string | undefined): { readonly name: string; readonly maxReceiveCount: number } | undefined {
+function redrivePolicy(
+  text: string | undefined,
+): { readonly name: string; readonly maxReceiveCount: number } | undefined {
   if (!text) return undefined;
   let policy: unknown;
   try {

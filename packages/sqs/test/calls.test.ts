@@ -52,7 +52,12 @@ describe('calls per task, of a worker with room for 20', () => {
     expect(calls['ReceiveMessage']).toBeLessThan(0.1 + 2 / TASKS);
     expect(calls['DeleteMessageBatch']).toBeLessThan(0.1 + 2 / TASKS);
     expect(calls['ChangeMessageVisibilityBatch'] ?? 0).toBe(0);
-    expect(Object.keys(calls).sort()).toEqual(['DeleteMessageBatch', 'GetQueueAttributes', 'ReceiveMessage', 'SendMessageBatch']);
+    expect(Object.keys(calls).sort()).toEqual([
+      'DeleteMessageBatch',
+      'GetQueueAttributes',
+      'ReceiveMessage',
+      'SendMessageBatch',
+    ]);
   });
 
   test('a FIFO queue: a receive each, since messages of a group come one at a time', async () => {

@@ -15,7 +15,11 @@ beforeAll(async () => {
 afterAll(() => one.close());
 
 const ask = { max: 10, leaseMs: 60_000, waitMs: 0 };
-const why = { reason: 'undecodable', description: 'not JSON', attributes: { leaseholdtaskid: '7', leaseholdtoken: '3' } };
+const why = {
+  reason: 'undecodable',
+  description: 'not JSON',
+  attributes: { leaseholdtaskid: '7', leaseholdtoken: '3' },
+};
 
 async function heldBy(driver: SqsBroker, body = 'x', attributes: Record<string, string> = {}): Promise<Delivery> {
   await driver.send([{ body: new TextEncoder().encode(body), attributes }], never());
@@ -42,7 +46,9 @@ async function allLetters(driver: SqsBroker, limit: number): Promise<readonly De
   const found: DeadLetter[] = [];
   let cursor: string | undefined;
   do {
-    const page = await answered(readable(driver).deadLetters({ limit, ...(cursor !== undefined && { cursor }) }, never()));
+    const page = await answered(
+      readable(driver).deadLetters({ limit, ...(cursor !== undefined && { cursor }) }, never()),
+    );
     found.push(...page.letters);
     cursor = page.cursor;
   } while (cursor !== undefined);
@@ -50,20 +56,28 @@ async function allLetters(driver: SqsBroker, limit: number): Promise<readonly De
 }
 
 describe('rejecting', () => {
-  test.each([false, true])('a delete that is not confirmed is told; repeated, nothing is lost and copies are known by their source (FIFO: %s)', async (fifo) => {
-    const queue = await one.queue({ fifo, deadLetter: true });
-    const driver = queue.driver();
-    const held = await heldBy(driver);
-    one.server.faults.on('DeleteMessageBatch', kinds.failEntries());
-    expect(await driver.reject(held.handle as never, why, never())).toEqual({ failed: 'unavailable' });
-    expect(await driver.reject(held.handle as never, why, never())).toBe('done');
-    const letters = await queue.letters();
-    // A FIFO queue drops the second one.
-    expect(letters).toHaveLength(fifo ? 1 : 2);
-    for (const { attributes } of letters)
-      expect(attributes).toMatchObject({ ...why.attributes, leaseholdreason: 'undecodable', leaseholddescription: 'not JSON', leaseholdmessageid: held.messageId });
-    await queue.dispose();
-  });
+  test.each([false, true])(
+    'a delete that is not confirmed is told; repeated, nothing is lost and copies are known by their source (FIFO: %s)',
+    async (fifo) => {
+      const queue = await one.queue({ fifo, deadLetter: true });
+      const driver = queue.driver();
+      const held = await heldBy(driver);
+      one.server.faults.on('DeleteMessageBatch', kinds.failEntries());
+      expect(await driver.reject(held.handle as never, why, never())).toEqual({ failed: 'unavailable' });
+      expect(await driver.reject(held.handle as never, why, never())).toBe('done');
+      const letters = await queue.letters();
+      // A FIFO queue drops the second one.
+      expect(letters).toHaveLength(fifo ? 1 : 2);
+      for (const { attributes } of letters)
+        expect(attributes).toMatchObject({
+          ...why.attributes,
+          leaseholdreason: 'undecodable',
+          leaseholddescription: 'not JSON',
+          leaseholdmessageid: held.messageId,
+        });
+      await queue.dispose();
+    },
+  );
 
   test('where the dead-letter queue cannot be sent to, nothing is deleted', async () => {
     const queue = await one.queue({ deadLetter: true });
@@ -72,7 +86,9 @@ describe('rejecting', () => {
     one.server.faults.on('SendMessageBatch', kinds.failEntries('AccessDenied'));
     expect(await driver.reject(held.handle as never, why, never())).toEqual({ failed: 'denied' });
     one.server.faults.on('SendMessageBatch', kinds.failBefore('denied'));
-    await expect(driver.reject(held.handle as never, why, never())).rejects.toMatchObject({ name: 'AccessDeniedException' });
+    await expect(driver.reject(held.handle as never, why, never())).rejects.toMatchObject({
+      name: 'AccessDeniedException',
+    });
     expect(await queue.letters()).toEqual([]);
     expect(await driver.complete([held.handle as never], never())).toEqual(['done']);
     await queue.dispose();
@@ -108,7 +124,7 @@ describe('rejecting', () => {
     const [held] = await driver.receive(ask, never());
     await driver.reject(held?.handle as never, why, never());
     const [letter] = await queue.letters();
-    expect((letter?.handle as { foreign: object }).foreign).toEqual(MessageAttributes);
+    expect(letter?.handle).toMatchObject({ foreign: MessageAttributes });
     client.destroy();
     await queue.dispose();
   });
@@ -161,7 +177,9 @@ describe('what lies in a dead-letter queue', () => {
     const driver = queue.driver();
     await reject(driver, 12);
     const chosen = (await allLetters(driver, 100)).slice(3, 5);
-    expect(await answered(readable(driver).redrive([...chosen.map(({ messageId }) => messageId), 'gone'], never()))).toBe(2);
+    expect(
+      await answered(readable(driver).redrive([...chosen.map(({ messageId }) => messageId), 'gone'], never())),
+    ).toBe(2);
     expect(await queue.letters()).toHaveLength(10);
     const back = await driver.receive(ask, never());
     expect(back.map(({ attributes }) => attributes)).toEqual(

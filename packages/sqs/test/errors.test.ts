@@ -69,7 +69,7 @@ describe('errors as the SDK raises them', () => {
       return Promise.reject(Object.assign(new Error('none'), { name: 'CredentialsProviderError' }));
     };
     const broker = sqsBroker({ ...connection(), queueUrl: queueUrl(), settings: {}, credentials });
-    for (const _ of [1, 2]) {
+    for (let call = 1; call <= 2; call++) {
       const error = await broker.receive(asked, never()).catch((reason: unknown) => reason);
       expect(broker.classify(error)).toBe('denied');
     }
@@ -100,7 +100,13 @@ describe('errors by themselves', () => {
   });
 
   test('our own say what they are', () => {
-    const codes = { closed: 'unavailable', refused: 'denied', 'not-found': 'not-found', timeout: 'unknown', 'bad-option': 'invalid' } as const;
+    const codes = {
+      closed: 'unavailable',
+      refused: 'denied',
+      'not-found': 'not-found',
+      timeout: 'unknown',
+      'bad-option': 'invalid',
+    } as const;
     for (const [own, code] of Object.entries(codes)) {
       expect(classify(new LeaseholdError(own as keyof typeof codes, 'x'))).toBe(code);
     }
@@ -110,7 +116,10 @@ describe('errors by themselves', () => {
     for (const [Code, Message] of [
       ['ReceiptHandleIsInvalid', 'The receipt handle has expired'],
       ['AWS.SimpleQueueService.MessageNotInflight', ''],
-      ['InvalidParameterValue', 'Value x for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.'],
+      [
+        'InvalidParameterValue',
+        'Value x for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.',
+      ],
       ['InvalidParameterValue', 'Reason: Message does not exist or is not available for visibility timeout change.'],
     ] as const) {
       expect(failedHandle({ Code, Message, SenderFault: true })).toBe('gone');
@@ -118,7 +127,8 @@ describe('errors by themselves', () => {
   });
 
   test('an entry beyond the total is invalid, one that failed at the server may be tried again', () => {
-    const Message = 'Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]';
+    const Message =
+      'Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]';
     expect(failedHandle({ Code: 'InvalidParameterValue', Message, SenderFault: true })).toEqual({ failed: 'invalid' });
     expect(failedHandle({ Code: 'InternalError', SenderFault: false })).toEqual({ failed: 'unavailable' });
     expect(failedEntry({ Code: 'NeverHeardOf', SenderFault: false })).toEqual({ failed: 'unavailable' });
@@ -126,4 +136,3 @@ describe('errors by themselves', () => {
     expect(failedEntry({ Code: 'ThrottlingException', SenderFault: true })).toEqual({ failed: 'throttled' });
   });
 });
-

@@ -16,7 +16,7 @@ const endings: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   one.server.faults.reset();
   one.server.rules.staleHandle = 'by-queue';
-  for (const end of endings.splice(0).reverse()) await settled(end());
+  for (const end of endings.splice(0).toReversed()) await settled(end());
 });
 
 /** The end of something that needs time to go by. */
@@ -69,12 +69,17 @@ async function world(options: MachineQueue = {}): Promise<World> {
 }
 
 const task = (type: string, run: AnyTask['run'], options: object = {}): AnyTask =>
-  defineTask({ type, lease: '30s', run: run as never, ...options }) as unknown as AnyTask;
+  defineTask({ type, lease: '30s', run, ...options });
 const sleeps = (ms: number): Promise<void> => new Promise((resolve) => void one.clock.timer(ms, resolve));
 const holds = (check: () => boolean | Promise<boolean>, withinMs = 120_000) =>
   expect(one.time.until(check, withinMs)).resolves.toBe(true);
 
-async function enqueue(broker: LeaseBroker, type: string, taskIds: readonly string[], groupOf?: (id: string) => string) {
+async function enqueue(
+  broker: LeaseBroker,
+  type: string,
+  taskIds: readonly string[],
+  groupOf?: (id: string) => string,
+) {
   const tasks = taskIds.map((taskId) => ({ type, input: {}, taskId, ...(groupOf && { groupId: groupOf(taskId) }) }));
   for (const outcome of await settled(broker.enqueue(tasks))) expect(outcome).toMatchObject({ ok: true });
 }
@@ -308,10 +313,14 @@ describe('the total of 12 hours', () => {
     const [held] = await settled(owner.receive({ max: 1, leaseMs: HOUR, waitMs: 0 }));
     const asked: unknown[] = [];
     for (let passed = 0; passed < 11.9 * HOUR; passed += 0.7 * HOUR) {
-      const outcome = await settled(owner.extend({ kind: 'busy', taskId: '12h', waitMs: 0, held: held as never }, HOUR));
+      const outcome = await settled(
+        owner.extend({ kind: 'busy', taskId: '12h', waitMs: 0, held: held as never }, HOUR),
+      );
       expect(outcome).toBe('done');
-      const [entry] = one.server.faults.log.at(-1)?.request.json['Entries'] as { VisibilityTimeout: number }[];
-      asked.push(entry?.VisibilityTimeout);
+      const entries = one.server.faults.log.at(-1)?.request.json['Entries'] as
+        | { VisibilityTimeout: number }[]
+        | undefined;
+      asked.push(entries?.[0]?.VisibilityTimeout);
       await jump(0.7 * HOUR);
     }
     // The last ones: what was left.

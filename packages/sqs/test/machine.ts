@@ -56,9 +56,10 @@ export async function machine(): Promise<Machine> {
     time,
     async queue({ deadLetter, maxReceiveCount, ...options }: MachineQueue = {}) {
       const name = `q-${randomUUID()}${options.fifo ? '.fifo' : ''}`;
-      const dead = (deadLetter ?? maxReceiveCount !== undefined)
-        ? await server.createQueue(`dead-${name}`, options.fifo ? { fifo: true } : {})
-        : undefined;
+      const dead =
+        (deadLetter ?? maxReceiveCount !== undefined)
+          ? await server.createQueue(`dead-${name}`, options.fifo ? { fifo: true } : {})
+          : undefined;
       const { url } = await server.createQueue(name, {
         ...options,
         ...(dead && { deadLetter: { queueUrl: dead.url, maxReceiveCount: maxReceiveCount ?? SELDOM } }),
@@ -130,7 +131,12 @@ export async function brokerHarness(one: Machine, options: MachineQueue = {}): P
     async deadLetters() {
       return (await queue.letters()).map(({ body, attributes }) => {
         const { leaseholdreason: reason, leaseholddescription: description } = attributes;
-        return { body, attributes, ...(reason !== undefined && { reason }), ...(description !== undefined && { description }) };
+        return {
+          body,
+          attributes,
+          ...(reason !== undefined && { reason }),
+          ...(description !== undefined && { description }),
+        };
       });
     },
     dispose: () => queue.dispose(),

@@ -29,7 +29,10 @@ describe('options', () => {
     ['settings.deadLetterQueueUrl', { queueUrl, settings: { deadLetterQueueUrl: 'tickets-dead' } }],
     ['settings.deadLetterQueueUrl', { queueUrl, settings: { deadLetterQueueUrl: queueUrl } }],
     ['settings.deadLetterQueueUrl', { queueUrl, settings: { maxReceiveCount: 5 } }],
-    ['settings.maxReceiveCount', { queueUrl, settings: { deadLetterQueueUrl: `${queueUrl}-dead`, maxReceiveCount: 0 } }],
+    [
+      'settings.maxReceiveCount',
+      { queueUrl, settings: { deadLetterQueueUrl: `${queueUrl}-dead`, maxReceiveCount: 0 } },
+    ],
     ['settings.maxMessageBytes', { queueUrl, settings: { maxMessageBytes: 2 ** 21 } }],
   ];
   test.each(WRONG)('%s of %j is refused by name', (field, options) => {
@@ -51,7 +54,14 @@ describe('options', () => {
   test.each([
     [queueUrl, { region: 'eu-central-1' }],
     ['https://sqs.cn-north-1.amazonaws.com.cn/1/q', { region: 'cn-north-1' }],
-    ['https://vpce-1.sqs.us-gov-west-1.vpce.amazonaws.com/1/q', { region: 'us-gov-west-1', endpoint: 'https://vpce-1.sqs.us-gov-west-1.vpce.amazonaws.com' }],
+    [
+      'https://vpce-1.sqs.us-gov-west-1.vpce.amazonaws.com/1/q',
+      { region: 'us-gov-west-1', endpoint: 'https://vpce-1.sqs.us-gov-west-1.vpce.amazonaws.com' },
+    ],
+    [
+      'https://sqs-fips.us-east-1.amazonaws.com/1/q',
+      { region: 'us-east-1', endpoint: 'https://sqs-fips.us-east-1.amazonaws.com' },
+    ],
     ['http://127.0.0.1:4566/000000000000/q', { endpoint: 'http://127.0.0.1:4566' }],
   ])('%s says where its requests go', (url, connection) => {
     expect(brokerOptions({ queueUrl: url }).connection).toEqual(connection);
@@ -97,7 +107,10 @@ describe('opening', () => {
     const driver = queue.driver();
     const error = await driver.open(never()).catch((reason: unknown) => reason);
     expect(driver.classify(error)).toBe('denied');
-    expect(error).toMatchObject({ field: 'settings', message: expect.stringContaining('sqs:GetQueueAttributes') as string });
+    expect(error).toMatchObject({
+      field: 'settings',
+      message: expect.stringContaining('sqs:GetQueueAttributes') as string,
+    });
     const told = queue.driver({ settings: { deadLetterQueueUrl: queue.deadLetterUrl ?? '', maxReceiveCount: 7 } });
     await told.open(never());
     expect(told.capabilities).toMatchObject({ deadLetter: 'copy', maxDeliveries: 7 });

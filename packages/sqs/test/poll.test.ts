@@ -41,7 +41,13 @@ describe('polls', () => {
     const queue = await one.queue();
     const { endpoint, region, credentials } = one.server;
     const narrow = () =>
-      new SQSClient({ endpoint, region, credentials, maxAttempts: 1, requestHandler: { httpAgent: { maxSockets: 1 } } });
+      new SQSClient({
+        endpoint,
+        region,
+        credentials,
+        maxAttempts: 1,
+        requestHandler: { httpAgent: { maxSockets: 1 } },
+      });
     const [client, pollClient] = [narrow(), narrow()];
     const driver = queue.driver({ client, pollClient });
     await driver.send([message], never());
