@@ -4,8 +4,8 @@ import type { Told } from './job.ts';
 import { both, MOST_FAILURES, NOTHING, type Stretch, type Tally } from './tally.ts';
 
 const JOB = fileURLToPath(new URL('./job.ts', import.meta.url));
-/** Schedules leave nothing behind: with room for many of them the collector finds next to nothing to keep. */
-const MEMORY = ['--max-semi-space-size=16', '--min-semi-space-size=16'];
+/** Room for many schedules between two collections; and a collector without threads of its own, since the other cores have their own job. */
+const MEMORY = ['--max-semi-space-size=16', '--min-semi-space-size=16', '--single-threaded-gc'];
 const STRETCH = 200;
 
 /** How far the jobs have come. */
