@@ -8,7 +8,6 @@ import { guardHarness, ledgerHarness, pairHarness, queueHarness, type QueueKind 
 const QUEUES: Readonly<Record<string, QueueKind>> = {
   'a standard queue': {},
   'a standard queue that gives a message up after 4 receives': { maxReceiveCount: 4 },
-  'a FIFO queue': { fifo: true },
   'a FIFO queue that gives a message up after 4 receives': { fifo: true, maxReceiveCount: 4 },
 };
 

@@ -11,4 +11,19 @@ export interface Exclusion {
   readonly fails: RegExp;
 }
 
-export const EXCLUSIONS: readonly Exclusion[] = [];
+const TOTAL_CAP = 'field case 30: a lease beyond the total cap is refused, and the message comes back at the cap';
+
+export const EXCLUSIONS: readonly Exclusion[] = [
+  {
+    peer: 'elasticmq',
+    name: TOTAL_CAP,
+    why: 'it knows no 12-hour limit, which AWS documents and the driver keeps by itself',
+    fails: /'done'/,
+  },
+  {
+    peer: 'localstack',
+    name: TOTAL_CAP,
+    why: 'it knows no 12-hour limit, which AWS documents and the driver keeps by itself',
+    fails: /'done'/,
+  },
+];
