@@ -22,6 +22,9 @@ const CODES: Readonly<Record<string, LedgerErrorCode>> = {
   IncompleteSignatureException: 'denied',
   InvalidSignatureException: 'denied',
   SignatureDoesNotMatch: 'denied',
+  RequestExpired: 'denied',
+  RequestInTheFuture: 'denied',
+  RequestTimeTooSkewed: 'denied',
   MissingAuthenticationTokenException: 'denied',
   MissingAuthenticationToken: 'denied',
   OptInRequired: 'denied',
@@ -41,6 +44,15 @@ const CODES: Readonly<Record<string, LedgerErrorCode>> = {
   AbortError: 'unavailable',
   NetworkingError: 'unavailable',
 };
+
+/** What a request gets that was signed at a wrong time. */
+const SIGNATURES: readonly string[] = [
+  'InvalidSignatureException',
+  'SignatureDoesNotMatch',
+  'RequestExpired',
+  'RequestInTheFuture',
+  'RequestTimeTooSkewed',
+];
 
 const NETWORK: readonly string[] = [
   'ECONNRESET',
@@ -84,6 +96,9 @@ export function classifyDynamoDbError(error: unknown): LedgerErrorCode {
     }
   }
   const name = errorName(error);
+  // The container's clock was off; the SDK has seen by how much, and signs the next request right.
+  const corrected = field(field(error, '$metadata'), 'clockSkewCorrected') === true;
+  if (corrected && SIGNATURES.includes(name)) return 'unavailable';
   if (Object.hasOwn(CODES, name)) return CODES[name] as LedgerErrorCode;
   const code = field(error, 'code');
   if (typeof code === 'string' && NETWORK.includes(code)) return 'unavailable';

@@ -123,7 +123,7 @@ export async function machine(): Promise<Machine> {
         guard: (more = {}) => kept(dynamoDbGuard({ ...connection, ...design, clock, ...more })),
         item: async (id) => (await own.send(new GetItemCommand({ TableName: table, Key: key(id) }))).Item,
         async forge(id, attributes) {
-          await own.send(new PutItemCommand({ TableName: table, Item: { ...key(id), ...attributes } }));
+          await own.send(new PutItemCommand({ TableName: table, Item: { ...attributes, ...key(id) } }));
         },
         async dispose() {
           await Promise.all(opened.map((driver) => driver.close()));
