@@ -8,7 +8,7 @@ export const PROFILES: { readonly [Name in Place['profile']]: Profile<Extract<Pl
     // DynamoDB tells the time to the second: a lease has to be longer than that can err.
     lease: '7s',
     limitMs: 170_000,
-    lookEveryMs: 400,
+    lookEveryMs: 500,
     prepare: async (ask) => (await import('./aws-ground.ts')).prepareAws(ask),
     open: async (place) => (await import('./aws-stores.ts')).openAws(place),
   },

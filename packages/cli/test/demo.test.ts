@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { run, start } from './command-line.ts';
+import { run, runHere, start } from './command-line.ts';
 
 let folder: string;
 
@@ -13,13 +13,14 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const BOUND_MS = 150_000;
+const PROCESSES = '/proc/self/environ';
 
-/** Process ids whose command line holds `text`; empty where the system does not show them. */
-function processesNaming(text: string): readonly string[] {
-  if (!existsSync('/proc/self/cmdline')) return [];
+/** Processes that were started in a demo of this folder; empty where the system does not show them. */
+function processesOf(temporary: string): readonly string[] {
+  if (!existsSync(PROCESSES)) return [];
   return readdirSync('/proc').filter((pid) => {
     try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text);
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`TMPDIR=${temporary}\0`);
     } catch {
       // Gone in between.
       return false;
@@ -80,15 +81,19 @@ test(
     expect(JSON.parse(listed.stdout)).toHaveLength(108);
     // Nothing but what was to be kept, and no process.
     expect(readdirSync(folder)).toEqual(['kept']);
-    expect(processesNaming(folder)).toEqual([]);
+    expect(processesOf(folder)).toEqual([]);
   },
   BOUND_MS,
 );
 
-test(
-  'Ctrl-C in the middle ends every process, stopped ones included, removes the temporary folder and says that it was interrupted',
-  async () => {
-    const child = start(['demo'], { cwd: folder, env: { TMPDIR: folder } });
+test.each([
+  ['sqlite', 4],
+  // Their servers are a process, too.
+  ['aws', 5],
+])(
+  'Ctrl-C in the middle of a demo on %s ends every process, stopped ones included, removes the temporary folder and says that it was interrupted',
+  async (profile, processes) => {
+    const child = start(['demo', '--profile', profile], { cwd: folder, env: { TMPDIR: folder } });
     let [stdout, stderr] = ['', ''];
     child.stderr?.on('data', (chunk) => (stderr += String(chunk)));
     const stopped = new Promise<void>((resolve) => {
@@ -99,7 +104,7 @@ test(
     });
     const closed = once(child, 'close');
     await Promise.race([stopped, closed]);
-    expect(processesNaming(folder).length).toBeGreaterThanOrEqual(existsSync('/proc/self/cmdline') ? 4 : 0);
+    expect(processesOf(folder).length).toBeGreaterThanOrEqual(existsSync(PROCESSES) ? processes : 0);
     child.kill('SIGINT');
     const [code] = (await closed) as [number];
     expect({ code, stderr }).toEqual({
@@ -109,7 +114,7 @@ test(
     // No audit of what did not end.
     expect(stdout).not.toContain('promises not kept');
     expect(readdirSync(folder)).toEqual([]);
-    expect(processesNaming(folder)).toEqual([]);
+    expect(processesOf(folder)).toEqual([]);
   },
   BOUND_MS,
 );
@@ -120,4 +125,24 @@ test('a file in the way that is not from an earlier demo is left alone', async (
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toContain('the file is not from an earlier demo and stays as it is; name another folder');
   expect(readFileSync(join(folder, 'demo.sqlite'), 'utf8')).toBe('mine');
+});
+
+test.each<[what: string, args: string[], says: RegExp]>([
+  ['a profile there is not', ['--profile', 'azure'], /--profile <name>.*Write one of sqlite, local, aws/],
+  ['aws with something to keep', ['--profile', 'aws', '--keep'], /keep is ".leasehold": a run on AWS leaves nothing/],
+  ['servers without aws', ['--endpoint', 'http://127.0.0.1:1'], /endpoint is .*: only the profile aws has servers/],
+  ['one server of two', ['--profile', 'aws', '--sqs-endpoint', 'http://127.0.0.1:1'], /--dynamodb-endpoint is missing/],
+])('%s: says what is wrong and what to do', async (_what, args, says) => {
+  const ended = await runHere(['demo', '--json', ...args]);
+  expect(ended.stderr).toMatch(says);
+  expect(ended).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('a server that is not there is an error, and nothing is said to be left behind', async () => {
+  const credentials = { AWS_ACCESS_KEY_ID: 'x', AWS_SECRET_ACCESS_KEY: 'x', AWS_REGION: 'us-east-1' };
+  const ended = await runHere(['demo', '--json', '--profile', 'aws', '--endpoint', 'http://127.0.0.1:1'], credentials);
+  expect(ended).toMatchObject({ code: 1, stdout: '' });
+  expect(ended.stderr).toMatch(
+    /^error: a queue and a table could not be made at http:\/\/127.0.0.1:1: ECONNREFUSED.*\n$/,
+  );
 });
