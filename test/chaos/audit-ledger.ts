@@ -1,11 +1,13 @@
 import { isTerminal } from '@leasehold/core';
-import { grouped, type Evidence, type Violation } from './evidence.ts';
+import { grouped, type Evidence, type FaultDone, type Violation } from './evidence.ts';
 import { accepted, type Write } from './writes.ts';
 
 type Accepted = Write & { readonly answered: { readonly at: number } };
 
-/** What a process may be late or early with its own notes. */
+/** How far apart a process's own notes may be from what they are about. */
 const NOTE_MS = 50;
+/** How long a process may wait for a core between reading the clock, which the lease is counted from, and noting that it writes. */
+const STAMP_MS = 500;
 
 /** I1, I2 and I7 from the writes that the ledger accepted, in the order of their versions. */
 export function ledgerViolations(evidence: Evidence): Violation[] {
@@ -24,7 +26,7 @@ export function ledgerViolations(evidence: Evidence): Violation[] {
       if (was.state === 'settled' && is.state === 'settled' && was.receipt?.token !== is.receipt?.token)
         violation('I2', `it was settled under token ${was.receipt?.token} and again under ${is.receipt?.token}`);
     }
-    leaseViolations(writes, firstSendings(evidence, taskId), evidence.timing.clockErrorMs, violation);
+    leaseViolations(writes, firstSendings(evidence, taskId), evidence, violation);
     const record = evidence.records.get(taskId);
     const last = writes.at(-1)?.next;
     if (record && last && record.version < last.version)
@@ -65,10 +67,9 @@ function firstSendings({ writes }: Evidence, taskId: string): ReadonlyMap<string
 function leaseViolations(
   writes: readonly Accepted[],
   firstSent: ReadonlyMap<string, number>,
-  clockErrorMs: number,
+  { timing, faults }: Evidence,
   violation: (of: string, what: string) => void,
 ): void {
-  const slack = clockErrorMs + NOTE_MS;
   for (const [index, write] of writes.entries()) {
     if (write.expect !== 'live' && write.expect !== 'lapsed') continue;
     const stamp = stampBefore(writes, index);
@@ -76,14 +77,21 @@ function leaseViolations(
     const { leaseMs = 0 } = stamp;
     if (write.expect === 'live') {
       const lateMs = write.sentAt - (stamp.answered.at + leaseMs);
-      if (lateMs > slack)
+      if (lateMs > timing.clockErrorMs + NOTE_MS)
         violation('I7', `version ${write.next.version} was accepted ${Math.round(lateMs)} ms after the lease was over`);
     } else {
       const earlyMs = (firstSent.get(stamp.next.opId) ?? stamp.sentAt) + leaseMs - write.answered.at;
-      if (earlyMs > slack)
+      if (earlyMs > timing.clockErrorMs + STAMP_MS && !stoppedWhile(stamp, faults))
         violation('I7', `token ${write.next.token} was granted ${Math.round(earlyMs)} ms before the lease was over`);
     }
   }
+}
+
+/** Stopped between reading the clock and writing: the lease is shorter than the note says. */
+function stoppedWhile({ who, sentAt }: Write, faults: readonly FaultDone[]): boolean {
+  return faults.some(
+    (fault) => fault.kind === 'stop' && fault.who === who && sentAt >= fault.at && sentAt <= fault.until + STAMP_MS,
+  );
 }
 
 /** The write that stamped the lease in force before write `index`, if no write between the two is missing here. */

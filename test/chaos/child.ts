@@ -36,6 +36,13 @@ export interface ProducerStart extends ChildCommon {
   readonly startedAt: number;
 }
 
+/** How the servers are started. */
+export interface ServersStart {
+  readonly sqsPort: number;
+  readonly dynamoDbPort: number;
+  readonly queue: string;
+}
+
 /** The options a child process was started with. */
 export function startOptions(): unknown {
   return JSON.parse(process.argv[2] ?? 'null');

@@ -12,7 +12,8 @@ export type PlannedFault = { readonly at: number; readonly place: string } & (
   | { readonly kind: 'stop'; readonly aim: Aim; readonly ms: number }
   | { readonly kind: 'clock'; readonly shiftMs: number }
   | { readonly kind: 'restart' }
-  | { readonly kind: 'cut'; readonly link: string; readonly ms: number }
+  /** `reset`: connections end and none is accepted; `silent`: nothing passes and nobody is told. */
+  | { readonly kind: 'cut'; readonly link: string; readonly how: 'reset' | 'silent'; readonly ms: number }
   | { readonly kind: 'delay'; readonly link: string; readonly ms: number; readonly byMs: number }
 );
 
@@ -21,10 +22,10 @@ export interface FaultPlanOptions {
   readonly windowMs: number;
   readonly leaseMs: number;
   readonly workers: readonly string[];
-  /** What lies behind a network, seen from a worker. */
-  readonly links: readonly string[];
-  /** Servers that keep their data, and so may be killed. */
-  readonly servers: readonly string[];
+  /** What lies behind a network, by the place that looks at it; every worker sees the same. */
+  readonly links: Readonly<Record<'worker' | 'receiver' | 'producer', readonly string[]>>;
+  /** Whether broker and ledger are servers in a process of their own. They keep everything in memory, so they are only ever stopped. */
+  readonly servers: boolean;
   readonly kinds: readonly FaultKind[];
 }
 
@@ -33,44 +34,57 @@ const DEPLOY_EVERY_MS = 800;
 const KILL_AIMS: readonly Aim[] = ['any', 'any', 'calling', 'calling', 'stored'];
 const STOP_AIMS: readonly Aim[] = ['any', 'calling', 'calling'];
 
+/** What may befall the processes of a kind of place, as often as it stands here, and how long such a place is left alone in between. */
+interface Lots {
+  readonly of: 'worker' | 'receiver' | 'producer' | 'servers';
+  readonly kinds: readonly FaultKind[];
+  /** What comes first. */
+  readonly first: readonly FaultKind[];
+  readonly gapMs: readonly [number, number];
+}
+
+const WORKER: Lots = {
+  of: 'worker',
+  kinds: ['kill', 'kill', 'kill', 'stop', 'stop', 'stop', 'clock', 'clock', 'restart', 'cut', 'cut', 'delay'],
+  first: [],
+  gapMs: [2_500, 8_000],
+};
+const OTHERS: readonly Lots[] = [
+  {
+    of: 'receiver',
+    kinds: ['kill', 'kill', 'stop', 'clock', 'restart', 'cut', 'delay'],
+    first: ['kill'],
+    gapMs: [7_000, 18_000],
+  },
+  { of: 'producer', kinds: ['kill', 'clock', 'cut'], first: ['clock', 'kill'], gapMs: [6_000, 18_000] },
+  { of: 'servers', kinds: ['stop'], first: [], gapMs: [15_000, 40_000] },
+];
+
 /** Plans the faults of a run: the same seed and numbers give the same plan. */
 export function planFaults(options: FaultPlanOptions): readonly PlannedFault[] {
   // Another sequence than the tasks have of the same seed.
   const chance = new Seeded(options.seed ^ 0x5eed);
   const { windowMs, workers, kinds } = options;
   const planned: PlannedFault[] = [];
-  const wanted = (weighted: readonly FaultKind[]): readonly FaultKind[] =>
-    weighted.filter((kind) => kinds.includes(kind));
-  const fill = (
-    place: string,
-    lots: readonly FaultKind[],
-    first: readonly FaultKind[],
-    gap: readonly [number, number],
-  ): void => {
-    if (lots.length === 0) return;
-    const next = [...first];
+  const fill = (place: string, lots: Lots): void => {
+    const has = (kind: FaultKind): boolean =>
+      kinds.includes(kind) && ((kind !== 'cut' && kind !== 'delay') || linksOf(lots.of, options).length > 0);
+    const weighted = lots.kinds.filter(has);
+    const next = lots.first.filter(has);
+    if (weighted.length === 0) return;
     for (let at = chance.between(800, 2_500); at < windowMs;) {
-      const fault = faultOf(next.shift() ?? chance.pick(lots), place, at, options, chance);
+      const fault = faultOf(next.shift() ?? chance.pick(weighted), place, at, lots.of, options, chance);
       planned.push(fault);
-      at += heldMs(fault) + chance.between(...gap);
+      at += heldMs(fault) + chance.between(...lots.gapMs);
     }
   };
-  const all = wanted(FAULT_KINDS);
+  const all = FAULT_KINDS.filter((kind) => kinds.includes(kind));
   for (const [index, place] of workers.entries()) {
     // Between them the workers begin with every kind.
-    const first = [all[index % all.length], all[(index + workers.length) % all.length]].filter(
-      (kind) => kind !== undefined,
-    );
-    fill(
-      place,
-      wanted(['kill', 'kill', 'kill', 'stop', 'stop', 'stop', 'clock', 'clock', 'restart', 'cut', 'cut', 'delay']),
-      first,
-      [2_500, 8_000],
-    );
+    const first = [index, index + workers.length].flatMap((at) => all[at % all.length] ?? []);
+    fill(place, { ...WORKER, first });
   }
-  fill('receiver', wanted(['kill', 'kill', 'stop', 'clock', 'restart']), wanted(['kill']), [5_000, 14_000]);
-  fill('producer', wanted(['kill', 'clock']), wanted(['clock', 'kill']), [6_000, 18_000]);
-  for (const server of options.servers) fill(server, wanted(['kill', 'restart']), [], [20_000, 40_000]);
+  for (const lots of OTHERS) if (lots.of !== 'servers' || options.servers) fill(lots.of, lots);
   if (kinds.includes('restart')) {
     // A rolling deploy: every worker is replaced, one after the other.
     const start = Math.round(windowMs * 0.45);
@@ -80,37 +94,43 @@ export function planFaults(options: FaultPlanOptions): readonly PlannedFault[] {
   return planned.toSorted((one, other) => one.at - other.at);
 }
 
-function faultOf(kind: FaultKind, place: string, at: number, options: FaultPlanOptions, chance: Seeded): PlannedFault {
-  const { leaseMs, links } = options;
-  const isWorker = options.workers.includes(place);
+function linksOf(of: Lots['of'], { links }: FaultPlanOptions): readonly string[] {
+  return of === 'servers' ? [] : links[of];
+}
+
+function faultOf(
+  kind: FaultKind,
+  place: string,
+  at: number,
+  of: Lots['of'],
+  options: FaultPlanOptions,
+  chance: Seeded,
+): PlannedFault {
+  const { leaseMs } = options;
+  const isWorker = of === 'worker';
   const aim = (aims: readonly Aim[]): Aim => (isWorker ? chance.pick(aims) : 'any');
+  const link = (): string => chance.pick(linksOf(of, options));
   switch (kind) {
     case 'kill':
       return { at, place, kind, aim: aim(KILL_AIMS), downMs: chance.between(100, isWorker ? 2_500 : 1_500) };
-    case 'stop':
-      // Mostly beyond the lease; sometimes a pause that the lease survives.
-      return {
-        at,
-        place,
-        kind,
-        aim: aim(STOP_AIMS),
-        ms: chance.chance(0.75) ? leaseMs + chance.between(500, leaseMs) : chance.between(200, leaseMs),
-      };
+    case 'stop': {
+      // Mostly beyond the lease; sometimes a pause that the lease survives. Servers that stand still end everybody's.
+      const beyond = chance.chance(of === 'servers' ? 0.3 : 0.75);
+      const ms = beyond ? leaseMs + chance.between(500, leaseMs) : chance.between(200, leaseMs);
+      return { at, place, kind, aim: aim(STOP_AIMS), ms };
+    }
     case 'clock':
       return { at, place, kind, shiftMs: chance.pick([-SHIFT_MS, SHIFT_MS]) };
     case 'restart':
       return { at, place, kind };
-    case 'cut':
-      return { at, place, kind, link: chance.pick(links), ms: chance.between(500, Math.round(leaseMs * 1.6)) };
-    case 'delay':
-      return {
-        at,
-        place,
-        kind,
-        link: chance.pick(links),
-        ms: chance.between(1_000, leaseMs),
-        byMs: chance.between(50, Math.round(leaseMs / 3)),
-      };
+    case 'cut': {
+      const how = chance.pick(['silent', 'silent', 'reset'] as const);
+      return { at, place, kind, link: link(), how, ms: chance.between(500, Math.round(leaseMs * 1.6)) };
+    }
+    case 'delay': {
+      const byMs = chance.between(50, Math.round(leaseMs / 3));
+      return { at, place, kind, link: link(), ms: chance.between(1_000, leaseMs), byMs };
+    }
   }
 }
 

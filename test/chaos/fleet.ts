@@ -1,5 +1,5 @@
 import { execFileSync, fork, type ChildProcess } from 'node:child_process';
-import { openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -63,6 +63,7 @@ export class Fleet {
       detached: true,
       stdio: ['ignore', 'ignore', errors, 'ipc'],
     });
+    closeSync(errors);
     if (heard) forked.on('message', (message) => heard(message as Moment));
     const child = wrap(forked, who, (how) => {
       if (!finishes || how !== '0') this.#endedByItself(who, `${how}${this.#lastWords(who)}`);

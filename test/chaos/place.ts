@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { TcpProxy } from '@leasehold/emulators';
 import type { FaultDone } from './evidence.ts';
 import type { FakeClock } from './fake-time.ts';
 import type { PlannedFault } from './fault-plan.ts';
 import type { Child } from './fleet.ts';
-import type { Link } from './link.ts';
 import { moment } from './moments.ts';
 
 /** What faults need of the run. */
@@ -24,7 +24,7 @@ export interface Place {
   readonly name: string;
   readonly clock: FakeClock | undefined;
   /** What lies between this place and the servers. */
-  readonly links: ReadonlyMap<string, Link>;
+  readonly links: ReadonlyMap<string, TcpProxy>;
   readonly child: Child;
   /** Whether its work is done, so that nothing can befall it any more. */
   readonly finished: boolean;
@@ -89,13 +89,20 @@ export async function befall(place: Place, fault: PlannedFault, host: FaultHost)
       const link = place.links.get(fault.link);
       if (!link) return;
       const at = moment();
-      if (fault.kind === 'cut') link.cut();
+      if (fault.kind === 'cut') link.cut(fault.how);
       else link.delay(fault.byMs);
       await pause(fault.ms);
-      link.heal();
-      return note(at, `${fault.link} for ${fault.ms} ms${fault.kind === 'delay' ? ` by ${fault.byMs} ms` : ''}`);
+      heal(link);
+      const how = fault.kind === 'cut' ? `, ${fault.how}` : ` by ${fault.byMs} ms`;
+      return note(at, `${fault.link} for ${fault.ms} ms${how}`);
     }
   }
+}
+
+/** Everything passes again, at once. */
+export function heal(link: TcpProxy): void {
+  link.delay(0);
+  link.restore();
 }
 
 async function aim(

@@ -7,8 +7,8 @@ const FAULTS: FaultPlanOptions = {
   windowMs: 30_000,
   leaseMs: 4_000,
   workers: ['worker-1', 'worker-2', 'worker-3', 'worker-4', 'worker-5'],
-  links: ['receiver'],
-  servers: [],
+  links: { worker: ['receiver'], receiver: [], producer: [] },
+  servers: false,
   kinds: FAULT_KINDS,
 };
 

@@ -1,24 +1,15 @@
 // The producer in a process of its own. Killed, it goes on where its journal ends.
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  cloudEvents,
-  createLeaseBroker,
-  createTaskClient,
-  type BrokerDriver,
-  type Json,
-  type NewTask,
-} from '@leasehold/core';
+import { cloudEvents, createLeaseBroker, createTaskClient, type Json, type NewTask } from '@leasehold/core';
 import { Seeded } from '../simulation/seeded.ts';
 import { startOptions, tellParent, watchClock, type ProducerStart } from './child.ts';
 import { driversOf } from './drivers.ts';
 import { openJournal, readJournals } from './journal.ts';
 import { moment } from './moments.ts';
-import { overriding } from './overriding.ts';
-import type { Said } from './said.ts';
 import { planTasks, type PlannedTask, type Step } from './task-plan.ts';
 import { hash } from './tasks.ts';
+import { unreliable } from './unreliable.ts';
 
-const LOST_ANSWERS = 0.05;
 const AGAIN_MS = 300;
 /** An unreadable message: what a producer sends whose connection breaks in the middle. */
 const poison = (mark: string): string =>
@@ -31,7 +22,7 @@ async function main(): Promise<void> {
   watchClock(start, say);
   const chance = new Seeded(seed ^ hash(who));
   const drivers = driversOf(start.connection);
-  const driver = losingAnswers(drivers.broker(), chance, say);
+  const driver = unreliable(drivers.broker(), ['send'], chance);
   const ledger = drivers.ledger();
   const broker = createLeaseBroker({ driver, ledger });
   const client = createTaskClient({ broker, ledger });
@@ -114,18 +105,6 @@ function messageOf({ taskId, kind, run }: PlannedTask, payload: object): Uint8Ar
     ...(run !== undefined && { agentRunId: run }),
   });
   return body;
-}
-
-/** Sends, and now and then does not hear that it has. */
-function losingAnswers(driver: BrokerDriver, chance: Seeded, say: (said: Said) => void): BrokerDriver {
-  return overriding(driver, {
-    async send(messages, signal) {
-      const outcomes = await driver.send(messages, signal);
-      if (!chance.chance(LOST_ANSWERS)) return outcomes;
-      say({ kind: 'lost-answer', taskIds: messages.map(({ attributes }) => attributes['leaseholdtaskid'] ?? '') });
-      throw new Error('the answer was lost');
-    },
-  });
 }
 
 void main();

@@ -19,9 +19,8 @@ async function main(): Promise<void> {
   const chance = new Seeded(start.seed ^ hash(start.who));
   watchClock(start, say);
   onGuardEvent((event) => say({ kind: 'guard', event }));
-  const guardStore = driversOf(start.connection).guard();
   const receiver = openReceiver({
-    store: 'plain' in guardStore ? guardStore : { ...guardStore, file: start.connection.receiverFile },
+    store: driversOf(start.connection).guard(),
     charges: start.charges,
     chance,
     say,

@@ -2,9 +2,9 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { guard, LOOK_PATH, NothingHappened, transactionalGuard } from '@leasehold/guard';
-import type { GuardStore } from '@leasehold/core';
 import type { SqliteGuard } from '@leasehold/sqlite';
 import type { Seeded } from '../simulation/seeded.ts';
+import type { ReceiverStore } from './drivers.ts';
 import type { Plant } from './plants.ts';
 import type { Said } from './said.ts';
 
@@ -37,7 +37,7 @@ interface Caller {
 
 /** Opens the receiver. Tickets and their keys are one transaction where `receiverFile` says so; charges are lines of a file, found by `resolve`. */
 export function openReceiver(parts: {
-  readonly store: { readonly transactional: SqliteGuard; readonly file: string } | { readonly plain: GuardStore };
+  readonly store: ReceiverStore;
   readonly charges: string;
   readonly chance: Seeded;
   readonly say: (said: Said) => void;
@@ -45,7 +45,7 @@ export function openReceiver(parts: {
 }): Receiver {
   const { store, chance, say, plant } = parts;
   const charges = openCharges(parts.charges);
-  const keys = store && 'plain' in store ? store.plain : store.transactional;
+  const keys = 'plain' in store ? store.plain : store.transactional;
 
   const charged = guard(
     keys,
@@ -111,7 +111,7 @@ export function openReceiver(parts: {
     async close() {
       charges.close();
       tickets?.close();
-      await keys.close?.();
+      await keys.close();
     },
   };
 }

@@ -2,8 +2,14 @@ import { grouped, type Evidence, type FaultDone, type Violation } from './eviden
 import { accepted, type Write } from './writes.ts';
 
 /** How long tasks were without an owner: from the moment in which theirs was killed or stopped to their next grant. */
-export interface Recovery {
+export interface Recovery extends Spread {
   readonly takeovers: number;
+  /** How long new tasks waited for a worker meanwhile: what a task that is free again has to wait as well. */
+  readonly waited: Spread;
+}
+
+/** A few numbers for many, in milliseconds. */
+interface Spread {
   readonly medianMs: number;
   readonly p95Ms: number;
   readonly maxMs: number;
@@ -24,10 +30,8 @@ export function recoveryOf(evidence: Evidence): {
   readonly violations: readonly Violation[];
 } {
   const takeovers = findTakeovers(evidence);
-  const sorted = takeovers.map(({ ms }) => ms).toSorted((one, other) => one - other);
-  const at = (share: number): number =>
-    Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0);
-  const waitMs = longestWait(evidence);
+  const waits = waitsOf(evidence);
+  const waitMs = Math.max(0, ...waits);
   const violations = takeovers.flatMap(({ taskId, from, ms }): Violation[] => {
     // Whoever parks its message may be killed as well, and then that lease has to end too.
     const more = evidence.faults.filter((fault) => isLapse(fault) && fault.at >= from && fault.at <= from + ms).length;
@@ -42,7 +46,15 @@ export function recoveryOf(evidence: Evidence): {
       { of: 'I5', taskId, what: `it was without an owner for ${Math.round(ms)} ms (at most ${Math.round(mostMs)})` },
     ];
   });
-  return { recovery: { takeovers: sorted.length, medianMs: at(0.5), p95Ms: at(0.95), maxMs: at(1) }, violations };
+  const recovery = { takeovers: takeovers.length, ...spreadOf(takeovers.map(({ ms }) => ms)), waited: spreadOf(waits) };
+  return { recovery, violations };
+}
+
+function spreadOf(values: readonly number[]): Spread {
+  const sorted = values.toSorted((one, other) => one - other);
+  const at = (share: number): number =>
+    Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0);
+  return { medianMs: at(0.5), p95Ms: at(0.95), maxMs: at(1) };
 }
 
 function isLapse(fault: FaultDone): boolean {
@@ -76,18 +88,19 @@ function heldAt(
   return last && last.who === who && last.next.state === 'running' ? last.next.token : undefined;
 }
 
-/** The longest that a task which nobody disturbed waited for a worker: the measure of how busy they were. */
-function longestWait({ entries, writes, plan }: Evidence): number {
+/** How long each task waited for its first grant: the measure of how busy the workers were. */
+function waitsOf({ entries, writes, plan }: Evidence): readonly number[] {
   const askedAt = new Map<string, number>();
   for (const said of entries)
     if (said.kind === 'step') for (const taskId of said.taskIds) askedAt.set(taskId, askedAt.get(taskId) ?? said.at);
   const delayed = new Set(
     plan.steps.flatMap((step) => (step.kind === 'enqueue' && step.delayMs !== undefined ? [step.task.taskId] : [])),
   );
-  let longest = 0;
+  const waits: number[] = [];
   for (const [taskId, [first]] of accepted(writes)) {
     const asked = askedAt.get(taskId);
-    if (first && asked !== undefined && !delayed.has(taskId)) longest = Math.max(longest, first.answered.at - asked);
+    // Asked for again after a lost answer, it may have been granted before that was written down.
+    if (first && asked !== undefined && !delayed.has(taskId)) waits.push(Math.max(0, first.answered.at - asked));
   }
-  return longest;
+  return waits;
 }

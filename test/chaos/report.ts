@@ -58,6 +58,10 @@ export function tallyText(tally: Tally, evidence: Evidence, ms: number): string 
       'recovery',
       `${recovery.takeovers} takeovers: median ${recovery.medianMs} ms, 95 % ${recovery.p95Ms} ms, longest ${recovery.maxMs} ms; the lease is ${evidence.timing.leaseMs} ms`,
     ],
+    [
+      'waits',
+      `new tasks waited for a worker: median ${recovery.waited.medianMs} ms, 95 % ${recovery.waited.p95Ms} ms, longest ${recovery.waited.maxMs} ms`,
+    ],
     ['time', `${(ms / 1_000).toFixed(1)} s`],
   ]);
 }

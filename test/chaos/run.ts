@@ -6,7 +6,7 @@ import type { Evidence, FaultDone, Violation } from './evidence.ts';
 import { planFaults } from './fault-plan.ts';
 import { Fleet } from './fleet.ts';
 import { moment } from './moments.ts';
-import { befall, type FaultHost, type Place } from './place.ts';
+import { befall, heal, type FaultHost, type Place } from './place.ts';
 import { openPlaces, PRODUCTION, type Places } from './places.ts';
 import { PROFILES, type Backend } from './profiles.ts';
 import type { Row } from './receiver.ts';
@@ -52,8 +52,8 @@ export async function playRun(
     windowMs,
     leaseMs,
     workers: Array.from({ length: options.workers }, (_, index) => `worker-${index + 1}`),
-    links: ['receiver', ...profile.links],
-    servers: [],
+    links: { ...profile.links, worker: ['receiver', ...profile.links.worker] },
+    servers: profile.hasServers,
     kinds: options.faults,
   });
   const journals = join(directory, 'journals');
@@ -64,7 +64,7 @@ export async function playRun(
   const fleet = new Fleet(directory, (who, how) =>
     troubles.push({ of: 'process', what: `${who} ended by itself (${how})` }),
   );
-  const backend = await profile.open(directory);
+  const backend = await profile.open(directory, fleet);
   let places: Places | undefined;
   let phase: Progress['phase'] = 'faults';
   const telling = setInterval(() => {
@@ -90,7 +90,7 @@ export async function playRun(
     stubborn: (who) => void troubles.push({ of: 'I10', what: `${who} did not end by itself after SIGTERM` }),
   };
   try {
-    const opened = (places = await openPlaces({ options, leaseMs, backend, fleet, watch, journals }));
+    const opened = (places = await openPlaces({ options, profile, backend, fleet, watch, journals }));
     await Promise.all(
       opened.all.map(async (place) => {
         for (const fault of planned.filter((one) => one.place === place.name)) {
@@ -100,7 +100,7 @@ export async function playRun(
       }),
     );
     phase = 'settling';
-    for (const link of opened.links) link.heal();
+    for (const link of opened.links) heal(link);
     await settled({
       plan,
       watch,

@@ -62,7 +62,6 @@ export type Said =
   /** The producer: step `step` of its plan is done. */
   | { readonly kind: 'step'; readonly step: number; readonly taskIds: readonly string[] }
   | { readonly kind: 'cancelled'; readonly taskId: string; readonly outcome: string }
-  | { readonly kind: 'lost-answer'; readonly taskIds: readonly string[] }
   | { readonly kind: 'ready' }
   | { readonly kind: 'finished' }
   | { readonly kind: 'warning'; readonly text: string };

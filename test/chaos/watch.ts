@@ -36,10 +36,6 @@ export class Watch {
     for (const listener of this.#listeners) listener(who, what);
   }
 
-  said(kind: Entry['kind'], who: string): boolean {
-    return this.entries.some((entry) => entry.kind === kind && entry.who === who);
-  }
-
   /** Waits for a moment of a worker. False when it does not come within `ms`, or the worker is gone. */
   moment(kind: 'calling' | 'stored', child: Child, ms: number): Promise<boolean> {
     return new Promise((resolve) => {

@@ -1,15 +1,19 @@
 // A worker in a process of its own. Started, killed, stopped and replaced by a run.
 import { createLeaseBroker, subscribe } from '@leasehold/core';
 import { createWorker } from '@leasehold/worker';
+import { Seeded } from '../simulation/seeded.ts';
 import { startOptions, tellParent, watchClock, type WorkerStart } from './child.ts';
 import { deskAt } from './desk.ts';
 import { driversOf } from './drivers.ts';
 import { openJournal } from './journal.ts';
 import { earlyAck, lawlessLedger } from './plants.ts';
 import { chaosTasks, hash } from './tasks.ts';
+import { unreliable } from './unreliable.ts';
 import { watchedLedger } from './watched-ledger.ts';
 
-const CONCURRENCY = 6;
+// More than is asked for needs: a worker whose network is cut is full at once.
+const CONCURRENCY = 12;
+const CALLS = ['send', 'receive', 'extend', 'complete', 'release', 'reject'] as const;
 
 async function main(): Promise<void> {
   const { who, journals, connection, seed, plant, receiverUrl, leaseMs, drainMs, ...rest } =
@@ -20,7 +24,9 @@ async function main(): Promise<void> {
     if (event.name !== 'stage_entered' && !event.name.startsWith('tool_request')) say({ kind: 'event', event });
   });
   const drivers = driversOf(connection);
-  const [driver, ledger] = [drivers.broker(), drivers.ledger()];
+  const chance = new Seeded(seed ^ hash(`${who} calls`));
+  const driver = unreliable(drivers.broker(), CALLS, chance);
+  const ledger = unreliable(drivers.ledger(), ['put', 'get'], chance);
   const broker = createLeaseBroker({
     driver: plant === 'early-ack' ? earlyAck(driver) : driver,
     ledger: watchedLedger(plant === 'lawless-ledger' ? lawlessLedger(ledger) : ledger, say),
