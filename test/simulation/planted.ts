@@ -239,4 +239,12 @@ export const PLANTED: readonly PlantedFault[] = [
     from: 'if (!entry.beating) void beat(entry);',
     to: '',
   },
+  // bounded-call
+  {
+    name: 'an error that comes late is left to nobody',
+    seed: 57,
+    file: core('bounded-call'),
+    from: "(error: unknown) => (open ? end(() => reject(error)) : late('error')),",
+    to: '(error: unknown) => {\n        if (!open) throw error;\n        end(() => reject(error));\n      },',
+  },
 ];
