@@ -14,7 +14,7 @@ export interface Facts {
   readonly programs: ReadonlySet<string>;
   /** Names of the packages that can be installed. */
   readonly published: ReadonlySet<string>;
-  /** The help text of a command of the CLI, or of the CLI itself for an empty name; undefined where there is none. */
+  /** The help text of a command of the CLI (`demo`, `aws policy`), or of the CLI itself for an empty name; undefined where there is none. */
   readonly help: (command: string) => string | undefined;
 }
 
@@ -47,9 +47,15 @@ export function commandsOf(blocks: readonly Fence[]): Command[] {
 }
 
 function cliProblem(args: readonly string[], { help }: Facts): string | undefined {
-  const [name] = args;
-  const command = name === undefined || name.startsWith('-') ? '' : name;
-  const text = help(command);
+  const path: string[] = [];
+  let text = help('');
+  // A command may have commands of its own.
+  for (const word of args) {
+    if (word.startsWith('-') || text === undefined || !/^Commands:/m.test(text)) break;
+    path.push(word);
+    text = help(path.join(' '));
+  }
+  const command = path.join(' ');
   if (text === undefined) return `leasehold has no command ${command}`;
   const unknown = args.find(
     (word) => word.startsWith('-') && word !== '--' && !new RegExp(`(?:^|[\\s,])${word.split('=')[0]}\\b`).test(text),

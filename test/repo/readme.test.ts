@@ -22,8 +22,12 @@ function help(command: string): string | undefined {
 
 function askForHelp(command: string): string | undefined {
   // Commander answers an unknown command's --help with the general help, so the command has to be listed there.
-  if (command !== '' && !new RegExp(`^\\s+${command}\\b`, 'm').test(help('') ?? '')) return undefined;
-  const args = ['--conditions=@leasehold/source', cli, ...(command === '' ? [] : [command]), '--help'];
+  const words = command === '' ? [] : command.split(' ');
+  const last = words.at(-1);
+  const listed =
+    last === undefined || new RegExp(`^\\s+${last}\\b`, 'm').test(help(words.slice(0, -1).join(' ')) ?? '');
+  if (!listed) return undefined;
+  const args = ['--conditions=@leasehold/source', cli, ...words, '--help'];
   const { status, stdout } = spawnSync(process.execPath, args, {
     encoding: 'utf8',
     env: { ...process.env, NO_COLOR: '1' },
@@ -75,7 +79,13 @@ const fixture: Facts = {
   scripts: { demo: 'node packages/cli/src/main.ts demo', lint: 'oxlint' },
   programs: new Set(['vitest']),
   published: new Set(['@leasehold/core']),
-  help: (command) => ({ '': 'Commands:\n  demo\n', demo: 'Options:\n  -j, --json  machine-readable\n' })[command],
+  help: (command) =>
+    ({
+      '': 'Commands:\n  demo\n  aws\n',
+      demo: 'Options:\n  -j, --json  machine-readable\n',
+      aws: 'Commands:\n  policy\n',
+      'aws policy': 'Options:\n  --role <role>\n',
+    })[command],
 };
 
 function problems(markdown: string): string[] {
@@ -87,6 +97,8 @@ test.each([
   ['npm test', 'there is no script test'],
   ['npm run demo -- --xml', 'leasehold demo has no option --xml'],
   ['npx leasehold fly', 'leasehold has no command fly'],
+  ['npx leasehold aws fly', 'leasehold has no command aws fly'],
+  ['npx leasehold aws policy --rule x', 'leasehold aws policy has no option --rule'],
   ['npx eslint', 'npx eslint would have to be downloaded'],
   ['npm install @leasehold/cor', 'no package is called @leasehold/cor'],
   ['npm link', 'npm link is not a command a page should need'],
