@@ -19,7 +19,9 @@ import {
 
 /** What the driver needs of a client. `SQSClient` fits, of whatever installed copy of the SDK. */
 export interface SqsClient {
+  /** Makes one call; rejects with the SDK's own error, and when the signal aborts. */
   send(command: object, options?: { readonly abortSignal?: AbortSignal }): Promise<unknown>;
+  /** Closes its connections. Called on clients that the driver built, never on one that it was given. */
   destroy?(): void;
 }
 
@@ -54,7 +56,7 @@ export interface SqsCalls {
   destroy(): void;
 }
 
-/** More than one process has polls or calls under way at a time; the SDK's own default is 50. */
+/** More than one process has polls, or other calls, under way at a time; the SDK's own default is 50. */
 const SOCKETS = 256;
 
 /**

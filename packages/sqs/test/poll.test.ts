@@ -81,6 +81,8 @@ describe('polls', () => {
     const waiting = driver.receive(ask, stop.signal);
     await parked(1);
     stop.abort(new Error('stop'));
+    // Whatever the abort set going at once has happened by then.
+    await one.clock.advance(0);
     await driver.send([message], never());
     expect(await waiting).toHaveLength(1);
     await queue.dispose();
