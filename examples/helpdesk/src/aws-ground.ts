@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { LeaseholdError } from '@leasehold/core';
 import type { SqsBroker } from '@leasehold/sqs';
-import { installed, openAws } from './aws-stores.ts';
+import { loadPackages, openAws } from './aws-stores.ts';
 import type { Serving } from './child-messages.ts';
 import { createFleet, type Fleet } from './fleet.ts';
 import type { AwsPlace, Ground, GroundAsk, QueueSight } from './place.ts';
@@ -34,6 +34,8 @@ export async function prepareAws(ask: GroundAsk): Promise<Ground> {
     }
   };
   try {
+    // What is not installed shows before anything is started.
+    const sdk = await loadSdk(endpoints === undefined);
     let servers: Servers;
     if (endpoints) {
       const { sqs, dynamodb } = endpoints;
@@ -43,7 +45,7 @@ export async function prepareAws(ask: GroundAsk): Promise<Ground> {
       undo.push({ what: 'the servers', step: () => fleet.end() });
       servers = await startServers(fleet, stopping.signal);
     }
-    const place = await makeStores(servers, stopping.signal, undo);
+    const place = await makeStores(sdk, servers, stopping.signal, undo);
     if (endpoints) ask.note(`queue ${place.queueUrl} and table ${place.table} were made, and are removed at the end`);
     const stores = await openAws(place);
     return {
@@ -61,9 +63,22 @@ export async function prepareAws(ask: GroundAsk): Promise<Ground> {
   }
 }
 
+async function loadSdk(embedded: boolean) {
+  return loadPackages(async () => {
+    // The process of the servers loads these itself.
+    if (embedded) import.meta.resolve('@leasehold/emulators');
+    const [sqsSdk, dynamodbSdk, { createTable }] = await Promise.all([
+      import('@aws-sdk/client-sqs'),
+      import('@aws-sdk/client-dynamodb'),
+      import('@leasehold/dynamodb'),
+    ]);
+    return { sqsSdk, dynamodbSdk, createTable };
+  });
+}
+
 async function startServers(fleet: Fleet, signal: AbortSignal): Promise<Servers> {
   const { sqs, dynamodb, region, credentials } = await new Promise<Serving>((resolve, reject) => {
-    const stop = (): void => reject(new Error('stopped while waiting for the servers', { cause: signal.reason }));
+    const stop = (): void => reject(new Error(`stopped while waiting for the servers: ${messageOf(signal.reason)}`));
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     fleet.start('emulators-process', 'the process of SQS and DynamoDB', {}, (message) => {
@@ -75,10 +90,12 @@ async function startServers(fleet: Fleet, signal: AbortSignal): Promise<Servers>
 }
 
 /** Makes queues and table, and notes how each is removed before it may be there. */
-async function makeStores(servers: Servers, stopping: AbortSignal, undo: Undo[]): Promise<AwsPlace> {
-  const [sqsSdk, dynamodbSdk, { createTable }] = await installed(() =>
-    Promise.all([import('@aws-sdk/client-sqs'), import('@aws-sdk/client-dynamodb'), import('@leasehold/dynamodb')]),
-  );
+async function makeStores(
+  { sqsSdk, dynamodbSdk, createTable }: Awaited<ReturnType<typeof loadSdk>>,
+  servers: Servers,
+  stopping: AbortSignal,
+  undo: Undo[],
+): Promise<AwsPlace> {
   const { region, madeUp, sqsEndpoint, dynamodbEndpoint } = servers;
   const common = { ...(region !== undefined && { region }), ...(madeUp && { credentials: madeUp }) };
   const name = `leasehold-demo-${randomBytes(4).toString('hex')}`;

@@ -3,7 +3,7 @@ import type { AwsPlace, Stores } from './place.ts';
 
 /** Queue and ledger on AWS. */
 export async function openAws({ queueUrl, table, region, madeUp, ...place }: AwsPlace): Promise<Stores> {
-  const [{ sqsBroker }, { dynamoDbLedger }] = await installed(() =>
+  const [{ sqsBroker }, { dynamoDbLedger }] = await loadPackages(() =>
     Promise.all([import('@leasehold/sqs'), import('@leasehold/dynamodb')]),
   );
   const connection = { ...(region !== undefined && { region }), ...(madeUp && { credentials: madeUp }) };
@@ -23,7 +23,7 @@ const PACKAGES = '@leasehold/sqs @leasehold/dynamodb @leasehold/emulators @aws-s
  *
  * @throws LeaseholdError `bad-option`, naming them, when one is not installed.
  */
-export async function installed<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
+export async function loadPackages<Loaded>(load: () => Promise<Loaded>): Promise<Loaded> {
   try {
     return await load();
   } catch (error) {

@@ -13,7 +13,13 @@ interface SweepOptions extends StoreOptions {
 
 /** `leasehold sweep` */
 export async function sweepCommand(options: SweepOptions): Promise<number> {
-  const report = await withQueue(options, ({ parts }) => sweepTasks(parts, { dryRun: options.dryRun ?? false }));
+  const report = await withQueue(options, ({ parts, driver, address }) => {
+    if (!driver.deadLetters && driver.capabilities.deadLetter !== 'none')
+      process.stderr.write(
+        `note: the dead letters of this ${driver.name} queue cannot be looked at; only ${address.kind} was swept\n`,
+      );
+    return sweepTasks(parts, { dryRun: options.dryRun ?? false });
+  });
   if (options.json) {
     process.stdout.write(`${JSON.stringify(report)}\n`);
     return EXIT.ok;

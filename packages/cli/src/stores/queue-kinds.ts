@@ -6,7 +6,7 @@ import { checkFile, queueName } from './sqlite-file.ts';
 import { given } from './table-options.ts';
 
 /** How many messages a queue has, by what keeps them. */
-export interface QueueDepth {
+interface QueueDepth {
   readonly visible: number;
   readonly inFlight: number;
   readonly delayed: number;
