@@ -2,7 +2,7 @@ import { backoffDelay, isLeaseholdError, publish, sleep } from '@leasehold/core'
 import type { Busy, HeldDelivery, LeaseBroker } from '@leasehold/core';
 import { createParking, type Parking } from './parking.ts';
 import type { Shares, Slots } from './slots.ts';
-import type { WorkerSettings } from './worker-options.ts';
+import { warnOfDeliveries, type WorkerSettings } from './worker-options.ts';
 
 /** One broker of a worker: its polls, and the duplicates it keeps. */
 export interface Station {
@@ -34,6 +34,8 @@ export function createStation(parts: {
   const waitMs = settings.brokers.length === 1 ? settings.pollMs : Math.min(settings.pollMs, SHARED_POLL_MS);
   let failures = 0;
   let pollSince: number | undefined;
+  /** A driver that has to ask its backend knows only once it has been opened, at the latest by the first poll. */
+  let maxDeliveries = broker.capabilities.maxDeliveries;
 
   const poll = async (max: number): Promise<void> => {
     pollSince = clock.monotonic();
@@ -41,6 +43,10 @@ export function createStation(parts: {
     try {
       received = await broker.receive({ max, leaseMs: settings.longestLeaseMs, waitMs, signal: stopping });
       failures = 0;
+      if (maxDeliveries !== broker.capabilities.maxDeliveries) {
+        maxDeliveries = broker.capabilities.maxDeliveries;
+        warnOfDeliveries(broker, [...settings.tasks.values()], settings.logger);
+      }
     } finally {
       pollSince = undefined;
       shares.answered(index, received.length);

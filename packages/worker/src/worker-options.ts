@@ -135,7 +135,8 @@ function checkTask(task: AnyTask, broker: LeaseBroker): void {
   }
 }
 
-function warnOfDeliveries(broker: LeaseBroker, tasks: readonly AnyTask[], logger: Logger): void {
+/** Waiting and draining cost deliveries: warns when the broker gives a message up too early for that. */
+export function warnOfDeliveries(broker: LeaseBroker, tasks: readonly AnyTask[], logger: Logger): void {
   const { maxDeliveries } = broker.capabilities;
   if (maxDeliveries === undefined) return;
   const attempts = Math.max(...tasks.map((task) => task.attempts));

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sleep } from '@leasehold/core';
+import { sleep, type BrokerDriver } from '@leasehold/core';
 import { defineTask, type AnyTask } from '@leasehold/worker';
 import { World, type Host } from './harness.ts';
 
@@ -132,6 +132,25 @@ test('too few deliveries before the broker gives up are warned about at start, w
   expect(warnings).toEqual([]);
   start(5);
   expect(warnings).toEqual([expect.stringContaining('raise it to at least 13 (2 x 5 attempts + 3)')]);
+});
+
+test('a broker that knows its limit of deliveries only once it is open is warned about then, and once', async () => {
+  const wrap = (driver: BrokerDriver): BrokerDriver => {
+    let { capabilities } = driver;
+    const opens: Pick<BrokerDriver, 'open'> = {
+      async open() {
+        capabilities = { ...capabilities, maxDeliveries: 5 };
+      },
+    };
+    return Object.defineProperty({ ...driver, ...opens }, 'capabilities', { get: () => capabilities });
+  };
+  const world = new World({ wrap });
+  const a = world.host('a');
+  const run = a.work([lasting(a, 'task', 1, { limits: { attempts: 5 } })], { poll: '1s' });
+  expect(run.warnings).toEqual([]);
+  await world.clock.advance(10_000);
+  expect(run.warnings).toEqual([expect.stringContaining('raise it to at least 13')]);
+  await world.end();
 });
 
 test('receiving that fails is tried again ever later, and warned about once', async () => {
