@@ -101,6 +101,9 @@ function attributeBytes(value: AttributeValue): number {
 
 /** Two digits to the byte, zeros at either end not counted, and a byte for the exponent. */
 function numberBytes(text: string): number {
-  const digits = text.replace(/e.*$/i, '').replace(/[^0-9]/g, '').replace(/^0+|0+$/g, '');
+  const digits = text
+    .replace(/e.*$/i, '')
+    .replace(/[^0-9]/g, '')
+    .replace(/^0+|0+$/g, '');
   return Math.ceil(digits.length / 2) + (text.startsWith('-') ? 2 : 1);
 }

@@ -101,7 +101,10 @@ async function turnTtlOn(
   signal: AbortSignal,
 ): Promise<CreateTableReport['ttl']> {
   try {
-    const { TimeToLiveDescription: now } = await remote.send(new DescribeTimeToLiveCommand({ TableName: table }), signal);
+    const { TimeToLiveDescription: now } = await remote.send(
+      new DescribeTimeToLiveCommand({ TableName: table }),
+      signal,
+    );
     if (now?.TimeToLiveStatus === 'ENABLED' || now?.TimeToLiveStatus === 'ENABLING') {
       if (now.AttributeName === attribute) return 'was on';
       throw new LeaseholdError(

@@ -1,5 +1,13 @@
 import { canonicalJson } from '@leasehold/core';
-import type { GuardAsk, GuardHold, GuardVerdict, HoldId, LookVerdict, StoredResponse, StoreTime } from '@leasehold/core';
+import type {
+  GuardAsk,
+  GuardHold,
+  GuardVerdict,
+  HoldId,
+  LookVerdict,
+  StoredResponse,
+  StoreTime,
+} from '@leasehold/core';
 
 /** What became of the last hold on a key. */
 export type KeyEnd =

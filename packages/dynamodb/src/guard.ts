@@ -94,7 +94,11 @@ export function dynamoDbGuard(options: DynamoDbGuardOptions): GuardStore {
         const item = scopeToItem(next, name, seen, names);
         const written = await table.put(item, key, unchanged(seen, names), signal);
         if (written.ok) {
-          remember(name, item, next.keys.some(({ end }) => 'heldUntil' in end));
+          remember(
+            name,
+            item,
+            next.keys.some(({ end }) => 'heldUntil' in end),
+          );
           return answer;
         }
         seen = written.current;

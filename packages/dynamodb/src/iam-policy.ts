@@ -27,7 +27,9 @@ export interface IamStatement {
   readonly Effect: 'Allow';
   readonly Action: readonly string[];
   readonly Resource: string;
-  readonly Condition?: { readonly 'ForAllValues:StringLike': Readonly<Record<'dynamodb:LeadingKeys', readonly string[]>> };
+  readonly Condition?: {
+    readonly 'ForAllValues:StringLike': Readonly<Record<'dynamodb:LeadingKeys', readonly string[]>>;
+  };
 }
 
 /** A policy document, to be written as JSON. */

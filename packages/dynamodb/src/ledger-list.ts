@@ -41,7 +41,9 @@ const NEWEST = '~';
  */
 export async function listRecords(listing: Listing, query: LedgerQuery, signal: AbortSignal): Promise<LedgerPage> {
   if (!Number.isInteger(query.limit) || query.limit < 1) {
-    throw new LeaseholdError('bad-request', `limit is ${query.limit}; write a whole number from 1.`, { field: 'limit' });
+    throw new LeaseholdError('bad-request', `limit is ${query.limit}; write a whole number from 1.`, {
+      field: 'limit',
+    });
   }
   const cursor = query.cursor === undefined ? undefined : parseCursor(query.cursor);
   const states = query.lapsed ? ['running'] : query.states;
@@ -218,7 +220,7 @@ function parseCursor(text: string): Cursor {
     const cursor = JSON.parse(text) as Partial<Record<'at' | 'key', unknown>> | null;
     if (typeof cursor?.at === 'string') return { at: cursor.at };
     if (Array.isArray(cursor?.key) && cursor.key.every((part: unknown) => typeof part === 'string')) {
-      return { key: cursor.key as readonly string[] };
+      return { key: cursor.key };
     }
   } catch (cause) {
     throw wrongCursor(cause);

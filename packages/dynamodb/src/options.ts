@@ -66,9 +66,10 @@ export function namesOf(options: DynamoDbTableOptions, index: boolean | DynamoDb
   if (/(?:task|guard)#/.test(prefix)) {
     throw badOption('prefix', prefix, "leave 'task#' and 'guard#' out of it: they tell our own items apart.");
   }
-  if (typeof keys !== 'object' || keys === null) throw badOption('keys', keys, "write { partition: 'pk', sort: 'sk' }.");
+  if (typeof keys !== 'object' || keys === null)
+    throw badOption('keys', keys, "write { partition: 'pk', sort: 'sk' }.");
   if (typeof index !== 'boolean' && (typeof index !== 'object' || index === null)) {
-    throw badOption('index', index, "write true, false, or { name, partition, sort } of an existing index.");
+    throw badOption('index', index, 'write true, false, or { name, partition, sort } of an existing index.');
   }
   const chosen = { ...DEFAULT_INDEX, ...(typeof index === 'object' && index) };
   if (typeof chosen.name !== 'string' || !/^[A-Za-z0-9_.-]{3,255}$/.test(chosen.name)) {

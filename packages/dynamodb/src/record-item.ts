@@ -82,8 +82,8 @@ export function recordFromItem(item: Item, taskId: string, names: TableNames): T
     if (names.own.has(stored)) continue;
     const name = stored.startsWith(ESCAPE) ? stored.slice(1) : stored;
     if (name === 'task_id') continue;
-    const structure = STRUCTURES.has(name) && attribute.S !== undefined;
-    define(wire, name, structure ? structureOf(name, attribute.S as string, taskId) : jsonOf(attribute));
+    const text = STRUCTURES.has(name) ? attribute.S : undefined;
+    define(wire, name, text === undefined ? jsonOf(attribute) : structureOf(name, text, taskId));
   }
   const receipt = wire['settlement_receipt'];
   if (isObject(receipt)) {

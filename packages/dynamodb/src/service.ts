@@ -1,5 +1,10 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import type { $Command, DynamoDBClientResolvedConfig, ServiceInputTypes, ServiceOutputTypes } from '@aws-sdk/client-dynamodb';
+import type {
+  $Command,
+  DynamoDBClientResolvedConfig,
+  ServiceInputTypes,
+  ServiceOutputTypes,
+} from '@aws-sdk/client-dynamodb';
 import { badOption, LeaseholdError, type Clock, type StoreTime } from '@leasehold/core';
 import type { DynamoDbConnection, DynamoDbSender } from './options.ts';
 import { serviceClock, type ServiceClock } from './service-clock.ts';

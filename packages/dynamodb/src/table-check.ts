@@ -27,14 +27,19 @@ export function indexFault(table: TableDescription | undefined, names: TableName
   if (!table) return undefined;
   const { name, partition, sort } = names.index;
   const index = (table.GlobalSecondaryIndexes ?? []).find(({ IndexName }) => IndexName === name);
-  const remedy = 'add it as `leasehold aws create-table` would (see its text output), or set index to false: list then reads the whole table.';
+  const remedy =
+    'add it as `leasehold aws create-table` would (see its text output), or set index to false: list then reads the whole table.';
   if (!index) {
     return new LeaseholdError('bad-option', `table ${names.table} has no index ${name}; ${remedy}`, { field: 'index' });
   }
   if (index.IndexStatus === 'CREATING' || index.IndexStatus === 'DELETING') {
-    return new LeaseholdError('unavailable', `index ${name} of table ${names.table} is ${index.IndexStatus}; wait until it is ACTIVE.`, {
-      field: 'index',
-    });
+    return new LeaseholdError(
+      'unavailable',
+      `index ${name} of table ${names.table} is ${index.IndexStatus}; wait until it is ACTIVE.`,
+      {
+        field: 'index',
+      },
+    );
   }
   return keysFault(table, names, index.KeySchema, [partition, sort], 'index');
 }

@@ -7,17 +7,35 @@ const named = (name: string, more: object = {}): Error => Object.assign(new Erro
 
 test('every kind of error of the service, the SDK and the network has its code', () => {
   const codes = {
-    throttled: ['ProvisionedThroughputExceededException', 'ThrottlingException', 'RequestLimitExceeded', 'TransactionConflictException'],
-    denied: ['UnrecognizedClientException', 'ExpiredTokenException', 'AccessDeniedException', 'MissingAuthenticationToken', 'CredentialsProviderError'],
+    throttled: [
+      'ProvisionedThroughputExceededException',
+      'ThrottlingException',
+      'RequestLimitExceeded',
+      'TransactionConflictException',
+    ],
+    denied: [
+      'UnrecognizedClientException',
+      'ExpiredTokenException',
+      'AccessDeniedException',
+      'MissingAuthenticationToken',
+      'CredentialsProviderError',
+    ],
     'not-found': ['ResourceNotFoundException'],
     invalid: ['ValidationException', 'ItemCollectionSizeLimitExceededException'],
     unavailable: ['InternalServerError', 'ServiceUnavailable', 'TimeoutError', 'AbortError'],
   };
-  for (const [code, names] of Object.entries(codes)) for (const name of names) expect(classify(named(name)), name).toBe(code);
+  for (const [code, names] of Object.entries(codes))
+    for (const name of names) expect(classify(named(name)), name).toBe(code);
   for (const code of ['ECONNRESET', 'ECONNREFUSED', 'ENOTFOUND', 'ETIMEDOUT', 'EPIPE']) {
     expect(classify(named('Error', { code })), code).toBe('unavailable');
   }
-  for (const [httpStatusCode, code] of [[500, 'unavailable'], [503, 'unavailable'], [429, 'throttled'], [403, 'denied'], [418, 'unknown']]) {
+  for (const [httpStatusCode, code] of [
+    [500, 'unavailable'],
+    [503, 'unavailable'],
+    [429, 'throttled'],
+    [403, 'denied'],
+    [418, 'unknown'],
+  ]) {
     expect(classify(named('Unheard', { $metadata: { httpStatusCode } }))).toBe(code);
   }
 });
@@ -35,6 +53,16 @@ test('a prefix that some servers put before the name changes nothing', () => {
 });
 
 test('errors of our own have their codes', () => {
-  const codes = { 'bad-option': 'invalid', 'record-corrupt': 'invalid', 'record-too-large': 'invalid', closed: 'unavailable', unavailable: 'unavailable', timeout: 'unavailable', 'not-found': 'not-found', refused: 'denied' } as const;
-  for (const [code, expected] of Object.entries(codes)) expect(classify(new LeaseholdError(code as keyof typeof codes, 'x'))).toBe(expected);
+  const codes = {
+    'bad-option': 'invalid',
+    'record-corrupt': 'invalid',
+    'record-too-large': 'invalid',
+    closed: 'unavailable',
+    unavailable: 'unavailable',
+    timeout: 'unavailable',
+    'not-found': 'not-found',
+    refused: 'denied',
+  } as const;
+  for (const [code, expected] of Object.entries(codes))
+    expect(classify(new LeaseholdError(code as keyof typeof codes, 'x'))).toBe(expected);
 });

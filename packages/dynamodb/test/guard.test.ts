@@ -33,12 +33,20 @@ const ask = (more: Partial<GuardAsk> = {}): GuardAsk => ({
   ...{ scope: 's', key: 'k', hold: 'h', token: 1, requestHash: 'r', holdMs: 30_000, retentionMs: DAY_MS },
   ...more,
 });
-const response = (bytes = 0): StoredResponse => ({ status: 201, headers: { a: 'b' }, body: new Uint8Array(bytes).fill(7) });
+const response = (bytes = 0): StoredResponse => ({
+  status: 201,
+  headers: { a: 'b' },
+  body: new Uint8Array(bytes).fill(7),
+});
 
 test('on a clock that is known exactly it decides as the guard in memory does', async () => {
   const key = fc.constantFrom('k', 'l');
   const act = fc.oneof(
-    fc.record({ begin: key, token: fc.option(fc.integer({ min: 1, max: 4 }), { nil: undefined }), hash: fc.constantFrom('r', 'q') }),
+    fc.record({
+      begin: key,
+      token: fc.option(fc.integer({ min: 1, max: 4 }), { nil: undefined }),
+      hash: fc.constantFrom('r', 'q'),
+    }),
     fc.record({ again: fc.nat(20) }),
     fc.record({ extend: fc.nat(20) }),
     fc.record({ finish: fc.nat(20), say: fc.constantFrom('a', 'b', 'free') }),
@@ -65,7 +73,13 @@ test('on a clock that is known exactly it decides as the guard in memory does', 
       for (const each of acts) {
         if ('begin' in each) {
           const { begin: name, token, hash } = each;
-          const { token: _, ...rest } = ask({ key: name, hold: `h${asked.length}`, requestHash: hash, holdMs: 1_000, retentionMs: 5_000 });
+          const { token: _, ...rest } = ask({
+            key: name,
+            hold: `h${asked.length}`,
+            requestHash: hash,
+            holdMs: 1_000,
+            retentionMs: 5_000,
+          });
           const request = token === undefined ? rest : { ...rest, token };
           asked.push(request);
           await begin(request);
@@ -81,13 +95,29 @@ test('on a clock that is known exactly it decides as the guard in memory does', 
           continue;
         }
         const last = asked.at(-1);
-        const of = asked[('again' in each ? each.again : 'extend' in each ? each.extend : 'finish' in each ? each.finish : each.resolve) % asked.length];
+        const of =
+          asked[
+            ('again' in each
+              ? each.again
+              : 'extend' in each
+                ? each.extend
+                : 'finish' in each
+                  ? each.finish
+                  : each.resolve) % asked.length
+          ];
         if (!of || !last) continue;
         // Only the hold that was freed last on a key is remembered, so only the last one asks again.
         if ('again' in each) await begin(last);
-        else if ('extend' in each) expect(mine(decideExtend(scope, of, 1_000, now()))).toEqual(await model.extend(of, 1_000, never()));
-        else if ('finish' in each) expect(mine(decideFinish(scope, of, said(each.say), now()))).toEqual(await model.finish(of, said(each.say), never()));
-        else expect(mine(decideResolve(scope, of, said(each.say), now()))).toEqual(await model.resolve(of, said(each.say), never()));
+        else if ('extend' in each)
+          expect(mine(decideExtend(scope, of, 1_000, now()))).toEqual(await model.extend(of, 1_000, never()));
+        else if ('finish' in each)
+          expect(mine(decideFinish(scope, of, said(each.say), now()))).toEqual(
+            await model.finish(of, said(each.say), never()),
+          );
+        else
+          expect(mine(decideResolve(scope, of, said(each.say), now()))).toEqual(
+            await model.resolve(of, said(each.say), never()),
+          );
       }
     }),
     { numRuns: 200 },
@@ -113,7 +143,10 @@ test('what one scope remembers may fill an item and no more; what is over makes 
   }
   await begin('g', DAY_MS);
   const last = { scope: 's', key: 'g', hold: 'g' };
-  await expect(guard.finish(last, response(65_536), never())).rejects.toMatchObject({ code: 'record-too-large', field: 'scope' });
+  await expect(guard.finish(last, response(65_536), never())).rejects.toMatchObject({
+    code: 'record-too-large',
+    field: 'scope',
+  });
   expect(await guard.begin(ask({ key: 'f', hold: 'x' }), never())).toEqual({ previous: response(65_536) });
   await one.time.advance(65_000);
   expect(await guard.finish(last, response(65_536), never())).toBe(true);
@@ -145,14 +178,18 @@ test('an end of a hold takes one call in the process that began it, and is right
     if (at === 2) await other.look({ scope: 's', token: token + 5, key: 'k' }, never());
     expect(await store.finish(ask(hold), response(at), never())).toBe(true);
     if (at === 0) expect(one.server.faults.log.map(({ operation }) => operation)).toEqual(['PutItem']);
-    expect(await other.begin(ask({ ...hold, hold: 'x', token: token + 9 }), never())).toEqual({ previous: response(at) });
+    expect(await other.begin(ask({ ...hold, hold: 'x', token: token + 9 }), never())).toEqual({
+      previous: response(at),
+    });
   }
 });
 
 test('I4: many askers of many keys of one scope at once each get their one hold', async () => {
   const stores: GuardStore[] = [table.guard(), table.guard(), table.guard()];
   const verdicts = await Promise.all(
-    Array.from({ length: 45 }, (_, at) => (stores[at % 3] as GuardStore).begin(ask({ key: `k${at % 15}`, hold: `h${at}` }), never())),
+    Array.from({ length: 45 }, (_, at) =>
+      (stores[at % 3] as GuardStore).begin(ask({ key: `k${at % 15}`, hold: `h${at}` }), never()),
+    ),
   );
   expect(verdicts.filter((verdict) => typeof verdict === 'object' && 'new' in verdict)).toHaveLength(15);
   expect(verdicts.filter((verdict) => verdict === 'in-progress')).toHaveLength(30);
@@ -162,7 +199,7 @@ test('a begin that was held up and arrives after it was given up takes nothing',
   const guard = table.guard();
   await guard.look({ scope: 's', token: 1, key: 'first' }, never());
   one.server.faults.on('PutItem', kinds.applyLater(5_000));
-  await expect(guard.begin(ask(), never())).rejects.toThrow();
+  await expect(guard.begin(ask(), never())).rejects.toMatchObject({ code: 'ECONNRESET' });
   expect(await guard.finish(ask(), 'free', never())).toBe(true);
   await one.time.advance(6_000);
   await one.server.settle();
@@ -175,5 +212,8 @@ test('an item of another shape under a scope is told of and left alone', async (
   await table.forge('guard#s', { title: { S: 'somebody else' } });
   await expect(guard.begin(ask(), never())).rejects.toMatchObject({ code: 'record-corrupt' });
   expect(await table.item('guard#s')).toMatchObject({ title: { S: 'somebody else' } });
-  await expect(guard.begin(ask({ scope: 'x'.repeat(2_048) }), never())).rejects.toMatchObject({ code: 'bad-request', field: 'scope' });
+  await expect(guard.begin(ask({ scope: 'x'.repeat(2_048) }), never())).rejects.toMatchObject({
+    code: 'bad-request',
+    field: 'scope',
+  });
 });

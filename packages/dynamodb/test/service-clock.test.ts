@@ -54,7 +54,10 @@ function call(at: World, time: ReturnType<typeof serviceClock>, out = 5, back = 
 
 test('the true time is never excluded, whatever the drift, the skew of hosts, round trips and steps of the wall clock', () => {
   const event = fc.oneof(
-    { weight: 4, arbitrary: fc.record({ out: fc.nat(400), back: fc.nat(400), skew: fc.integer({ min: -20, max: 20 }) }) },
+    {
+      weight: 4,
+      arbitrary: fc.record({ out: fc.nat(400), back: fc.nat(400), skew: fc.integer({ min: -20, max: 20 }) }),
+    },
     { weight: 3, arbitrary: fc.record({ pass: fc.oneof(fc.nat(3_000), fc.nat(900_000)) }) },
     { weight: 1, arbitrary: fc.record({ step: fc.integer({ min: -3_600_000, max: 3_600_000 }) }) },
     { weight: 1, arbitrary: fc.record({ sleep: fc.integer({ min: 0, max: 86_400_000 }) }) },
