@@ -53,7 +53,7 @@ export const pairDeliveryCases: readonly PairCase[] = [
       await nothing(b, 'right after a release with a delay');
       await pass(harness, delayMs / 2);
       await nothing(b, 'before the delay is over');
-      await pass(harness, delayMs / 2 + a.capabilities.ledger.clockErrorMs + slack(harness, a.leaseMs));
+      await pass(harness, delayMs / 2 + 2 * a.capabilities.ledger.clockErrorMs + slack(harness, a.leaseMs));
       const again = await takeA(b, 'lease');
       assert.deepEqual([again.token, again.record.failures, again.record.attempt], [2, 1, 2]);
       await finish(b, again);
@@ -70,7 +70,7 @@ export const pairDeliveryCases: readonly PairCase[] = [
       const delayMs = delayFor(a);
       const first = await takeA(a, 'lease');
       await release(a, first, delayMs);
-      await pass(harness, delayMs + a.capabilities.ledger.clockErrorMs + slack(harness, a.leaseMs));
+      await pass(harness, delayMs + 2 * a.capabilities.ledger.clockErrorMs + slack(harness, a.leaseMs));
       const again = await takeA(b, 'lease');
       assert.notEqual(again.held.delivery.messageId, first.held.delivery.messageId);
       assert.equal(again.message.carriedToken, 1);
@@ -88,7 +88,7 @@ export const pairDeliveryCases: readonly PairCase[] = [
       const refused = a.queueFaults.on('send', failBefore('denied'));
       await release(a, first, delayMs);
       assert.equal(refused.hits, 1);
-      await pass(harness, delayMs + a.capabilities.ledger.clockErrorMs + slack(harness, a.leaseMs));
+      await pass(harness, delayMs + 2 * a.capabilities.ledger.clockErrorMs + slack(harness, a.leaseMs));
       assert.equal((await takeA(b, 'lease')).token, 2);
     },
   },
@@ -102,7 +102,7 @@ export const pairDeliveryCases: readonly PairCase[] = [
       await release(a, await takeA(a, 'lease'), delayMs);
       const busy = await takeA(b, 'busy');
       assert.ok(busy.waitMs > 0 && busy.waitMs <= delayMs + 2 * a.capabilities.ledger.clockErrorMs);
-      await pass(harness, delayMs + a.capabilities.ledger.clockErrorMs + slack(harness, a.leaseMs) / 2);
+      await pass(harness, delayMs + 2 * a.capabilities.ledger.clockErrorMs + slack(harness, a.leaseMs) / 2);
       const again = await adopt(b, busy.held);
       assert.ok(again.kind === 'lease', `the task turned out as ${again.kind}`);
       assert.equal(again.token, 2);
@@ -266,7 +266,7 @@ export const pairDeliveryCases: readonly PairCase[] = [
     async run(harness) {
       const a = await start(harness, 'a', { retentionMs: 3_000 });
       await post(a, [taskMessage('old')]);
-      await pass(harness, 3_000 + a.capabilities.ledger.clockErrorMs + slack(harness, 3_000));
+      await pass(harness, 3_000 + 2 * a.capabilities.ledger.clockErrorMs + slack(harness, 3_000));
       const [got] = await take(a, 1);
       const [received] = a.queueFaults
         .callsOf('receive')

@@ -214,7 +214,8 @@ export function drain(process: Process): Promise<void> {
 /** Lets every lease go by that is not renewed, in the ledger and at the broker. */
 export function lapse(process: Process): Promise<void> {
   const { harness, leaseMs, capabilities } = process;
-  return pass(harness, leaseMs + capabilities.ledger.clockErrorMs + slack(harness, leaseMs));
+  // The expiry was stamped by the latest possible now, and is judged by the earliest.
+  return pass(harness, leaseMs + 2 * capabilities.ledger.clockErrorMs + slack(harness, leaseMs));
 }
 
 /** What the ledger holds of a task, and its time. */
