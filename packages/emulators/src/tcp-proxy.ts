@@ -38,6 +38,7 @@ export async function tcpProxy(targetPort: number, options: TcpProxyOptions = {}
   const timers = new Set<NodeJS.Timeout>();
   let link: 'whole' | 'reset' | 'silent' = 'whole';
   let delayMs = 0;
+  let closed = false;
   let waiting: (() => void)[] = [];
 
   // One step after another, or a shorter delay would overtake a longer one.
@@ -47,7 +48,7 @@ export async function tcpProxy(targetPort: number, options: TcpProxyOptions = {}
       const due = performance.now() + delayMs;
       last = last.then(async () => {
         const ms = due - performance.now();
-        if (ms > 0) {
+        if (ms > 0 && !closed) {
           await new Promise<void>((resolve) => {
             const timer = setTimeout(() => {
               timers.delete(timer);
@@ -56,7 +57,7 @@ export async function tcpProxy(targetPort: number, options: TcpProxyOptions = {}
             timers.add(timer);
           });
         }
-        if (link === 'silent') await new Promise<void>((resolve) => waiting.push(resolve));
+        if (link === 'silent' && !closed) await new Promise<void>((resolve) => waiting.push(resolve));
         step();
       });
     };
@@ -125,12 +126,13 @@ export async function tcpProxy(targetPort: number, options: TcpProxyOptions = {}
       delayMs = ms;
     },
     async close() {
+      closed = true;
       link = 'reset';
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const ended = new Promise<void>((resolve) => server.close(() => resolve()));
       for (const timer of timers) clearTimeout(timer);
       dropConnections();
       waiting = [];
-      await closed;
+      await ended;
     },
   };
 }

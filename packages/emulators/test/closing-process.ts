@@ -2,7 +2,7 @@
 import { connect, createServer } from 'node:net';
 import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { kinds, startDynamoDb, startSqs, type Emulator } from '@leasehold/emulators';
+import { kinds, startDynamoDb, startSqs, tcpProxy, type Emulator } from '@leasehold/emulators';
 import { QueueCalls } from './sqs-calls.ts';
 
 /** Threads, sockets and timers of this process. */
@@ -39,6 +39,15 @@ silent.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf of i
 // Nobody waits for the other half.
 for (const server of [...servers, dynamoDb]) await server.settle();
 
+// Bytes on their way through a slow network.
+const slow = await tcpProxy(Number(new URL(dynamoDb.endpoint).port));
+slow.delay(3_600_000);
+const late = connect(slow.port, '127.0.0.1');
+late.on('error', () => undefined);
+late.write('GET / HTTP/1.1\r\n');
+await until(() => slow.connections === 1);
+for (let turn = 0; turn < 10; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
+
 // A port that is taken leaves nothing behind either.
 const taken = createServer();
 await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
@@ -52,10 +61,11 @@ taken.close();
 
 const during = resources();
 const ended = Promise.allSettled(calls);
-await Promise.all([...servers, ...servers, dynamoDb].map(async (server) => server.close()));
+await Promise.all([...servers, ...servers, dynamoDb, slow].map(async (server) => server.close()));
 const outcomes = (await ended).map(({ status }) => status);
 for (const client of clients) client.destroy();
 silent.destroy();
+late.destroy();
 if (refused !== 'refused' || outcomes.some((status) => status !== 'rejected')) throw new Error(outcomes.join(' '));
 for (let turn = 0; turn < 10; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
 process.stdout.write(JSON.stringify({ before, during, after: resources() }));

@@ -185,6 +185,19 @@ test('an operation that cannot be told is a 502, not the end of the process', as
   expect([answer.status, (await answer.text()).includes('no such operation')]).toEqual([502, true]);
 });
 
+test('closing ends the connections to the server, too', async () => {
+  const server = await echo();
+  const address = server.address();
+  if (typeof address !== 'object' || !address) throw new Error('not listening');
+  const proxy = await faultProxy(`http://127.0.0.1:${address.port}`);
+  await Promise.all(Array.from({ length: 5 }, async () => post(proxy, '/')));
+  const connections = async (): Promise<number> =>
+    new Promise((resolve, reject) => server.getConnections((error, count) => (error ? reject(error) : resolve(count))));
+  expect(await connections()).toBeGreaterThan(0);
+  await proxy.close();
+  while ((await connections()) > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+});
+
 test('a server that is gone is a 502', async () => {
   const server = await echo();
   const address = server.address();

@@ -12,12 +12,9 @@ const run = promisify(execFile);
 
 test('closing leaves no thread, socket or timer, also with a parked poll, a hung call and a client that says nothing', async () => {
   const program = fileURLToPath(new URL('./closing-process.ts', import.meta.url));
-  // It ends by itself, or this test runs out of time.
-  const { stdout } = await run(process.execPath, [
-    '--disable-warning=ExperimentalWarning',
-    '--conditions=@leasehold/source',
-    program,
-  ]);
+  const args = ['--disable-warning=ExperimentalWarning', '--conditions=@leasehold/source', program];
+  // It ends by itself, or is ended, which is a failure.
+  const { stdout } = await run(process.execPath, args, { timeout: 100_000, killSignal: 'SIGKILL' });
   const { before, during, after } = JSON.parse(stdout) as Record<string, string[]>;
   expect(during).toContain('TCPServerWrap');
   expect(during).toContain('MessagePort');
@@ -75,6 +72,11 @@ test('a server that has died says so instead of hanging', async () => {
   expect(failed.message).toMatch(/^server: the dynamodb server failed: .*; start another one\.$/);
   const answer = await fetch(server.endpoint, { method: 'POST' });
   expect(answer.status).toBe(502);
+
+  await server.close();
+  const closed = closing(await startDynamoDb());
+  await closed.close();
+  expect((await refusal(closed.settle())).message).toBe('server: the dynamodb server has ended; start another one.');
 });
 
 test('100 clients at once: every message is delivered once, every conditional write counts once', async () => {
