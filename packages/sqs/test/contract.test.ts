@@ -4,11 +4,9 @@ import { brokerHarness, declared, machine, type Machine, type MachineQueue } fro
 
 const KINDS: Readonly<Record<string, MachineQueue>> = {
   'a standard queue': {},
-  'a standard queue with a dead-letter queue': { deadLetter: true },
-  'a standard queue that gives a message up after 4 receives': { maxReceiveCount: 4 },
+  'a standard queue with a dead-letter queue, after 4 receives': { maxReceiveCount: 4 },
   'a FIFO queue': { fifo: true },
-  'a FIFO queue with a dead-letter queue': { fifo: true, deadLetter: true },
-  'a FIFO queue that gives a message up after 4 receives': { fifo: true, maxReceiveCount: 4 },
+  'a FIFO queue with a dead-letter queue, after 4 receives': { fifo: true, maxReceiveCount: 4 },
 };
 
 let one: Machine;
