@@ -2,7 +2,7 @@ import type { MessageAttributeValue } from '@aws-sdk/client-sqs';
 import { ENCODING_ATTRIBUTE, isCarried } from './message-text.ts';
 
 /** Holds, as one JSON object, the attributes that SQS cannot carry as they are: beyond ten, empty, or with a name it refuses. */
-export const PACKED_ATTRIBUTE = 'leaseholdattributes';
+const PACKED_ATTRIBUTE = 'leaseholdattributes';
 
 /** https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html */
 export const MOST_ATTRIBUTES = 10;
