@@ -31,7 +31,7 @@ export function cloudFormation(design: DynamoDbTableDesign): string {
  * The table as a Terraform resource of the AWS provider. Terraform will not destroy it.
  *
  * @throws LeaseholdError `bad-option`
- * @see https://registry.terraform.io/providers/hashicorp/aws/latest/docs/resources/dynamodb_table
+ * @see the resource aws_dynamodb_table of the provider hashicorp/aws
  */
 export function terraform(design: DynamoDbTableDesign): string {
   const { create, ttl } = tableDefinition(design);

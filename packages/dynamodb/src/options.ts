@@ -8,6 +8,7 @@ import { LONE_SURROGATE, tableNames, type IndexNames, type TableNames } from './
  * It has to run the middleware of a command, as the SDK's clients do: that is how the service's clock is read from its answers.
  */
 export interface DynamoDbSender {
+  /** Sends one command; rejects with the SDK's error. */
   send(command: never, options?: { readonly abortSignal?: AbortSignal }): Promise<unknown>;
 }
 

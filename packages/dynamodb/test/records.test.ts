@@ -70,7 +70,7 @@ test('any JSON in a record comes back as it was, however deep, large or oddly na
       expect(JSON.stringify(back.next)).toBe(JSON.stringify(record.next));
       expect(back.settlementReceipt).toEqual(record.settlementReceipt);
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
 });
 
@@ -152,7 +152,7 @@ test('two ledgers, a guard and other things in one table see nothing of each oth
 
 test('index and scan list the same open tasks; the index the newest first, page by page, and it follows the state', async () => {
   const [ledger, scanning] = [table.ledger(), table.ledger({ index: false })];
-  const ids = Array.from({ length: 40 }, (_, at) => `t${at}`);
+  const ids = Array.from({ length: 20 }, (_, at) => `t${at}`);
   const states = ['queued', 'running', 'waiting_human', 'dead_lettered', 'settled'] as const;
   await Promise.all(
     ids.map((id, at) =>

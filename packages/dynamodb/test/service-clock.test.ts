@@ -90,9 +90,9 @@ test('the true time is never excluded, whatever the drift, the skew of hosts, ro
         }
       }
     }),
-    { numRuns: 2_000 },
+    { numRuns: 1_500 },
   );
-  expect(judged).toBeGreaterThan(5_000);
+  expect(judged).toBeGreaterThan(4_000);
 });
 
 test('one answer gives a second and the round trip; answers at other parts of a second narrow it down', () => {
