@@ -1,7 +1,7 @@
 import type { Connection } from './drivers.ts';
 import { moment } from './moments.ts';
 import type { Plant } from './plants.ts';
-import type { Moment, Said } from './said.ts';
+import type { Linger, Moment, Said } from './said.ts';
 
 /** What every child process is told. */
 export interface ChildCommon {
@@ -52,6 +52,16 @@ export function startOptions(): unknown {
 export function tellParent(now: Moment): void {
   // A parent that is gone needs no telling: the kernel ends its children.
   if (process.connected && process.send) process.send(now, () => undefined);
+}
+
+/** For the parent to hear of a moment and to act, on a busy machine. */
+const LINGER_MS = 2_000;
+
+/** How long to take at a moment of a worker: long once after the parent has asked for it. */
+export function lingering(): (worker: string) => number {
+  const asked = new Set<string>();
+  process.on('message', (message: Linger) => asked.add(message.worker));
+  return (worker) => (asked.delete(worker) ? LINGER_MS : 0);
 }
 
 const LOOK_MS = 200;

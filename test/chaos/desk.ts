@@ -19,8 +19,8 @@ export function deskAt(parts: {
   readonly who: string;
   readonly seed: number;
   readonly say: (said: Said) => void;
-  /** A request is about to leave. */
-  readonly calling: () => void;
+  /** A request is about to leave. Answers how much longer to wait. */
+  readonly calling: () => number;
 }): Desk {
   const { url, who, say } = parts;
   const chance = new Seeded(parts.seed);
@@ -29,9 +29,9 @@ export function deskAt(parts: {
       system: 'desk',
       async commit(call) {
         say({ kind: 'call', taskId: ctx.taskId, token: call.fence, effect, ownership: ctx.ownership });
-        parts.calling();
+        const lingerMs = parts.calling();
         // Between the last check and the request: whoever is stopped here sends it when its lease is long over.
-        await pause(chance.between(20, 250));
+        await pause(chance.between(5, 60) + lingerMs);
         if (job.breakAt === 'call') throw new PermanentError('it cannot be ordered');
         // Not the attempt's signal: what comes too late is the guard's to refuse.
         const response = await fetch(new URL(`/${effect}s`, url), {

@@ -115,9 +115,10 @@ function faultOf(
       return { at, place, kind, aim: aim(KILL_AIMS), downMs: chance.between(100, isWorker ? 2_500 : 1_500) };
     case 'stop': {
       // Mostly beyond the lease; sometimes a pause that the lease survives. Servers that stand still end everybody's.
-      const beyond = chance.chance(of === 'servers' ? 0.3 : 0.75);
-      const ms = beyond ? leaseMs + chance.between(500, leaseMs) : chance.between(200, leaseMs);
-      return { at, place, kind, aim: aim(STOP_AIMS), ms };
+      const stopAim = aim(STOP_AIMS);
+      const isBeyond = stopAim !== 'any' || chance.chance(of === 'servers' ? 0.3 : 0.75);
+      const ms = isBeyond ? leaseMs + chance.between(1_000, leaseMs) : chance.between(200, leaseMs);
+      return { at, place, kind, aim: stopAim, ms };
     }
     case 'clock':
       return { at, place, kind, shiftMs: chance.pick([-SHIFT_MS, SHIFT_MS]) };

@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Moment } from './said.ts';
+import type { Linger, Moment } from './said.ts';
 
 /** A child process. */
 export interface Child {
@@ -14,6 +14,7 @@ export interface Child {
   readonly ended: string | undefined;
   /** Resolves when it has started, or is gone. */
   readonly ready: Promise<void>;
+  tell(message: Linger): void;
   /** SIGSTOP; resolves when it stands still. */
   stop(): Promise<void>;
   go(): void;
@@ -111,6 +112,10 @@ function wrap(forked: ChildProcess, who: string, byItself: (how: string) => void
       return ended;
     },
     ready,
+    tell(message) {
+      // One that is gone by then needs no telling.
+      if (forked.connected) forked.send(message, () => undefined);
+    },
     async stop() {
       signal('SIGSTOP');
       for (let looks = 0; looks < 200 && child.ended === undefined && !isStopped(forked.pid ?? 0); looks++)

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { setTimeout as pause } from 'node:timers/promises';
 import { onGuardEvent, REPLAY_HEADER } from '@leasehold/guard';
 import { Seeded } from '../simulation/seeded.ts';
-import { startOptions, tellParent, watchClock, type ReceiverStart } from './child.ts';
+import { lingering, startOptions, tellParent, watchClock, type ReceiverStart } from './child.ts';
 import { driversOf } from './drivers.ts';
 import { answer, toRequest } from './http-adapter.ts';
 import { openJournal } from './journal.ts';
@@ -26,6 +26,7 @@ async function main(): Promise<void> {
     say,
     ...(start.plant && { plant: start.plant }),
   });
+  const lingerMs = lingering();
   const handle = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
     const request = await toRequest(incoming);
     if (incoming.url === '/rows') return answer(outgoing, Response.json(receiver.rows()));
@@ -34,7 +35,7 @@ async function main(): Promise<void> {
     if (response.status === 201 && !response.headers.has(REPLAY_HEADER)) {
       // Committed, and nobody knows yet: the moment in which callers die and answers get lost.
       tellParent({ kind: 'stored', worker });
-      await pause(chance.between(0, 60));
+      await pause(chance.between(0, 60) + lingerMs(worker));
       if (chance.chance(LOST_ANSWERS)) outgoing.destroy();
     }
     await answer(outgoing, response);

@@ -83,7 +83,11 @@ export async function playRun(
     });
   }, PROGRESS_MS);
   const host: FaultHost = {
-    await: (aim, child, ms) => watch.moment(aim, child, ms),
+    await(aim, child, ms) {
+      const place = aim === 'calling' ? child : places?.receiver.child;
+      place?.tell({ kind: 'linger', worker: child.who });
+      return watch.moment(aim, child, ms);
+    },
     mayStop: () => backend.mayStop(),
     sawClock: (child, shiftMs) => watch.clock(child, shiftMs, SAW_CLOCK_MS),
     done: (fault) => void faults.push(fault),

@@ -74,3 +74,9 @@ export type Moment =
   | { readonly kind: 'calling'; readonly worker: string }
   /** The receiver has committed an effect of this worker and has not answered yet. */
   | { readonly kind: 'stored'; readonly worker: string };
+
+/** What the parent tells a worker or the receiver: at its next moment of this worker it is to take its time, since a fault is coming. */
+export interface Linger {
+  readonly kind: 'linger';
+  readonly worker: string;
+}

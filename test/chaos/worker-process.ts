@@ -2,7 +2,7 @@
 import { createLeaseBroker, subscribe } from '@leasehold/core';
 import { createWorker } from '@leasehold/worker';
 import { Seeded } from '../simulation/seeded.ts';
-import { startOptions, tellParent, watchClock, type WorkerStart } from './child.ts';
+import { lingering, startOptions, tellParent, watchClock, type WorkerStart } from './child.ts';
 import { deskAt } from './desk.ts';
 import { driversOf } from './drivers.ts';
 import { openJournal } from './journal.ts';
@@ -31,12 +31,16 @@ async function main(): Promise<void> {
     driver: plant === 'early-ack' ? earlyAck(driver) : driver,
     ledger: watchedLedger(plant === 'lawless-ledger' ? lawlessLedger(ledger) : ledger, say),
   });
+  const lingerMs = lingering();
   const desk = deskAt({
     url: receiverUrl,
     who,
     seed: seed ^ hash(who),
     say,
-    calling: () => tellParent({ kind: 'calling', worker: who }),
+    calling() {
+      tellParent({ kind: 'calling', worker: who });
+      return lingerMs(who);
+    },
   });
   const worker = createWorker({
     broker,
