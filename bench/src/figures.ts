@@ -44,7 +44,12 @@ export function goalText(goal: Goal): string {
 export function compare(
   ours: readonly number[],
   peer: readonly number[],
-): { readonly ours: number; readonly peer: number; readonly ratio: number; readonly spread: readonly [number, number] } {
+): {
+  readonly ours: number;
+  readonly peer: number;
+  readonly ratio: number;
+  readonly spread: readonly [number, number];
+} {
   const ratios = ours.map((value, round) => value / (peer[round] ?? Number.NaN));
   return {
     ours: median(ours),

@@ -48,7 +48,14 @@ async function main(): Promise<void> {
   const figures: readonly Figure[] = results.flatMap((result) => result.figures);
   (values.json ? process.stderr : process.stdout).write(table(figures));
   if (values.json) {
-    const rows = figures.map(({ id, ours, peer, ratio, goal, met }) => ({ id, ours, peer: peer ?? null, ratio, goal, met }));
+    const rows = figures.map(({ id, ours, peer, ratio, goal, met }) => ({
+      id,
+      ours,
+      peer: peer ?? null,
+      ratio,
+      goal,
+      met,
+    }));
     process.stdout.write(`${JSON.stringify({ rows })}\n`);
   }
   if (values.strict && figures.some(({ met }) => !met)) process.exitCode = 1;

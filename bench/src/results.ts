@@ -66,7 +66,9 @@ function versionOf(name: string): string {
   // Not every package lets its package.json be imported.
   for (const folder of createRequire(import.meta.url).resolve.paths(name) ?? []) {
     try {
-      return String((JSON.parse(readFileSync(`${folder}/${name}/package.json`, 'utf8')) as { version: unknown }).version);
+      return String(
+        (JSON.parse(readFileSync(`${folder}/${name}/package.json`, 'utf8')) as { version: unknown }).version,
+      );
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }

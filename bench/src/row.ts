@@ -51,7 +51,9 @@ export async function race(context: RowContext, { id, title, goal, tasks, ...par
       const count = round === 0 ? Math.ceil(tasks / 2) : tasks;
       for (const which of round % 2 === 0 ? (['ours', 'peer'] as const) : (['peer', 'ours'] as const)) {
         context.progress(
-          round === 0 ? `${id}: warming up ${parts[which]}` : `${id}: round ${round} of ${context.rounds}, ${parts[which]}`,
+          round === 0
+            ? `${id}: warming up ${parts[which]}`
+            : `${id}: round ${round} of ${context.rounds}, ${parts[which]}`,
         );
         await sides[which].fill(count);
         const result = await sides[which].run(count);
@@ -64,7 +66,8 @@ export async function race(context: RowContext, { id, title, goal, tasks, ...par
   }
   const rates = (which: 'ours' | 'peer'): number[] =>
     results[which].map(({ tasks: done, wallMs }) => (done / wallMs) * 1_000);
-  const cpu = (which: 'ours' | 'peer'): number[] => results[which].map(({ tasks: done, cpuMs }) => (cpuMs / done) * 1_000);
+  const cpu = (which: 'ours' | 'peer'): number[] =>
+    results[which].map(({ tasks: done, cpuMs }) => (cpuMs / done) * 1_000);
   const compared = compare(rates('ours'), rates('peer'));
   const micros = compare(cpu('ours'), cpu('peer'));
   return {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { BrokerDriver, Delivery, LedgerDriver, StoreTime, TaskRecord } from '@leasehold/core';
+import type { BrokerDriver, Clock, Delivery, LedgerDriver, StoreTime } from '@leasehold/core';
 
 /** A queue without a server: messages are made when they are asked for, so that nothing but what core and worker hold is on the heap. */
 export interface SyntheticQueue {
@@ -85,10 +85,10 @@ export function syntheticQueue(latencyMs: number): SyntheticQueue {
   };
 }
 
-/** A ledger that keeps nothing: every write holds, as it does for the only owner. The record comes back parsed, as from a store. */
-export function echoLedger(latencyMs: number): LedgerDriver {
+/** A ledger that keeps nothing: every write holds, as it does for the only owner. The record comes back as the drivers of SQLite and DynamoDB give it. */
+export function echoLedger(latencyMs: number, clock: Pick<Clock, 'wall'> = { wall: Date.now }): LedgerDriver {
   const now = (): StoreTime => {
-    const at = Date.now();
+    const at = clock.wall();
     return { earliest: at, latest: at };
   };
   return {
@@ -98,8 +98,7 @@ export function echoLedger(latencyMs: number): LedgerDriver {
     async put(next, lease) {
       const sent = now();
       if (latencyMs > 0) await pause(latencyMs);
-      const stamped = lease ? { ...next, leaseExpiresAt: sent.latest + lease.ms } : next;
-      return { ok: true, record: JSON.parse(JSON.stringify(stamped)) as TaskRecord, now: now() };
+      return { ok: true, record: lease ? { ...next, leaseExpiresAt: sent.latest + lease.ms } : next, now: now() };
     },
     get: async () => ({ record: undefined, now: now() }),
     list: async () => ({ records: [], now: now() }),

@@ -1,6 +1,7 @@
 import { goalText, short, type Figure } from './figures.ts';
 
-const value = (figure: Figure, of: number | undefined): string => (of === undefined ? '' : `${short(of)} ${figure.unit}`);
+const value = (figure: Figure, of: number | undefined): string =>
+  of === undefined ? '' : `${short(of)} ${figure.unit}`;
 
 /** The figures as text in columns. */
 export function table(figures: readonly Figure[]): string {

@@ -25,7 +25,7 @@ export async function openSqliteRaw({ directory, concurrency }: SideOptions): Pr
     },
     run: (count) =>
       measured(count, async () => {
-        for (let done = 0; done < count; ) {
+        for (let done = 0; done < count;) {
           const now = Date.now();
           const rows = claim.all(now + 90_000, now, concurrency);
           await Promise.all(rows.map((row) => handler(JSON.parse(String(row['payload'])))));

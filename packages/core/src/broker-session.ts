@@ -189,12 +189,14 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       going.includes(entry) ? (outcomes[going.indexOf(entry)] ?? { failed: 'unknown' }) : { failed: 'invalid' },
     );
   };
-  const hold = (delivery: Delivery, sentAt: number): HeldDelivery => {
+  const hold = (delivery: Delivery, sentAt: number): Held => {
     const total = driver.capabilities.totalLeaseMs;
     return {
       delivery,
       heldUntil: sentAt + delivery.leaseMs,
       capAt: total === undefined ? Number.POSITIVE_INFINITY : sentAt + total - (delivery.ageMs ?? 0),
+      extending: undefined,
+      ending: false,
     };
   };
   const session: BrokerSession = {

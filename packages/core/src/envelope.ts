@@ -73,12 +73,15 @@ export function readMessage(codec: TaskCodec, entity: string, message: RawMessag
   const named = override ?? decoded.taskId;
   const taskId = named === undefined ? sha256(`${entity}\n${message.messageId}`) : idField('task id', named);
   const carriedToken = tokenAttribute(message.attributes[TOKEN_ATTRIBUTE]);
+  const { idempotencyKey } = decoded;
   return {
     taskId,
     taskType: type,
     payload: decoded.payload,
     payloadHash: hashJson(decoded.payload),
-    idempotencyKey: decoded.idempotencyKey === undefined ? taskId : idField('idempotencykey', decoded.idempotencyKey),
+    // Mostly the same text: one copy of it will do.
+    idempotencyKey:
+      idempotencyKey === undefined || idempotencyKey === taskId ? taskId : idField('idempotencykey', idempotencyKey),
     identity: named === undefined ? 'message-id' : 'task-id',
     ...(decoded.agentRunId !== undefined && { agentRunId: textField('agentrunid', decoded.agentRunId, MAX_ID_LENGTH) }),
     ...(decoded.traceparent !== undefined && { traceparent: decoded.traceparent }),

@@ -53,6 +53,7 @@ export function newOpId(): string {
 /** Waits before an unanswered write is sent again. */
 export const REPEAT: Backoff = { firstMs: 50, maxMs: 1_000 };
 const NOBODY: readonly LeaseWatcher[] = [];
+const NOTHING: Carried = {};
 /** More rebases than an owner can have writes on the way, plus the outsiders' (cancel). */
 const MOST_REBASES = 50;
 
@@ -78,7 +79,7 @@ export class TaskLease {
   #queue: Promise<unknown> = Promise.resolve();
   #waiting = 0;
   /** Replaced, never changed in place: a write remembers the very facts it carried. */
-  #carry: Carried = {};
+  #carry: Carried = NOTHING;
 
   constructor(parts: {
     session: LedgerSession;
@@ -281,12 +282,7 @@ export class TaskLease {
     leaseMs: number | undefined,
     carried: Carried,
   ): ApplyOutcome {
-    const { progress, effects } = this.#carry;
-    const left = Object.entries(effects ?? {}).filter(([name, finding]) => carried.effects?.[name] !== finding);
-    this.#carry = {
-      ...(progress && progress !== carried.progress && { progress }),
-      ...(left.length > 0 && { effects: Object.fromEntries(left) }),
-    };
+    this.#carry = stillCarried(this.#carry, carried);
     this.#confirm(record, now, sending, leaseMs);
     return { applied: record };
   }
@@ -335,4 +331,15 @@ export class TaskLease {
       ...fields,
     });
   }
+}
+
+/** What came up while a write that carried `written` was on its way. */
+function stillCarried({ progress, effects }: Carried, written: Carried): Carried {
+  const left = Object.entries(effects ?? {}).filter(([name, finding]) => written.effects?.[name] !== finding);
+  const newer = progress !== written.progress;
+  if (left.length === 0 && !newer) return NOTHING;
+  return {
+    ...(progress && newer && { progress }),
+    ...(left.length > 0 && { effects: Object.fromEntries(left) }),
+  };
 }

@@ -64,10 +64,8 @@ export class Attempt implements Kept, Limited {
     this.definition = parts.definition;
     this.message = parts.message;
     this.services = parts.services;
-    const { clock, limits } = this.services;
-    this.startedAt = clock.monotonic();
-    const { capAt } = this.port;
-    this.limits = new LimitWatch({ clock, table: limits, owner: this, capAt, marginMs: this.task.timing.marginMs });
+    this.startedAt = this.services.clock.monotonic();
+    this.limits = new LimitWatch(this, this.port.capAt, this.task.timing.marginMs);
     this.task.watch(this);
   }
 
@@ -178,12 +176,17 @@ export class Attempt implements Kept, Limited {
     this.services.heartbeat.keep(this);
     this.task.carryProgress(this.stage, this.reason);
     if (this.task.record.closing) void this.#conclude();
-    else this.#handle((end) => this.#conclude(end));
+    else this.#handle();
   }
 
-  #handle(then: (end: HandlerEnd) => unknown): void {
+  #handle(then?: (end: HandlerEnd) => unknown): void {
     this.#run = new HandlerRun(this, then);
     this.#run.start();
+  }
+
+  /** The handler of a task that is not being closed has ended. */
+  handlerEnded(end: HandlerEnd): void {
+    void this.#conclude(end);
   }
 
   async #conclude(end?: HandlerEnd): Promise<void> {

@@ -6,14 +6,15 @@ import { issuePaths } from './standard-schema.ts';
 /** How a handler ended; `running` when it outlived its grace after an abort. */
 export type HandlerEnd = { readonly value: unknown } | { readonly error: unknown } | 'running';
 
-/** One run of an attempt's handler. `then` gets its end, once every outside call it started has ended too, or its grace is over. */
+/** One run of an attempt's handler. Its end, once every outside call it started has ended too or its grace is over, is told to `then`, or else to the attempt. */
 export class HandlerRun {
   readonly #attempt: Attempt;
-  #then: ((end: HandlerEnd) => unknown) | undefined;
+  readonly #then: ((end: HandlerEnd) => unknown) | undefined;
+  #told = false;
   #grace: Timer | undefined;
   #leakEnded: (() => void) | undefined;
 
-  constructor(attempt: Attempt, then: (end: HandlerEnd) => unknown) {
+  constructor(attempt: Attempt, then?: (end: HandlerEnd) => unknown) {
     this.#attempt = attempt;
     this.#then = then;
   }
@@ -28,7 +29,7 @@ export class HandlerRun {
 
   /** From now on the handler has its grace, and no more. */
   aborted(): void {
-    if (!this.#then) return;
+    if (this.#told) return;
     const { clock, graceMs } = this.#attempt.services;
     const over = (): void => {
       this.#attempt.leaked(new Promise<void>((given) => (this.#leakEnded = given)));
@@ -46,9 +47,10 @@ export class HandlerRun {
   }
 
   #tell(end: HandlerEnd): void {
-    const then = this.#then;
-    this.#then = undefined;
-    then?.(end);
+    if (this.#told) return;
+    this.#told = true;
+    if (this.#then) this.#then(end);
+    else this.#attempt.handlerEnded(end);
   }
 }
 

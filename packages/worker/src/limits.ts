@@ -7,6 +7,7 @@ import { createTimetable, type Timetable } from './timetable.ts';
 /** Whose time is watched. `over` is called at most once; `near` once before a cap. */
 export interface Limited {
   readonly definition: Pick<TaskDefinition, 'stageMs' | 'progressMs' | 'totalMs'>;
+  readonly services: { readonly clock: Clock; readonly limits: Timetable<LimitWatch> };
   near(leftMs: number): void;
   /** A listener of the handler's threw. */
   listenerFailed(error: unknown): void;
@@ -29,11 +30,10 @@ export class LimitWatch implements Due {
   place = -1;
   /** Wall-clock instant at which the attempt is capped, if it is. */
   readonly deadline: number | undefined;
-  readonly #clock: Clock;
-  readonly #table: Timetable<LimitWatch>;
   readonly #owner: Limited;
-  readonly #capAt: number;
-  readonly #noticeAt: number;
+  /** Absent where nothing caps the attempt, which is the rule. */
+  readonly #capAt: number | undefined;
+  readonly #noticeAt: number | undefined;
   #stage: Stage = 'preflight';
   #stageSince: number;
   #reason = '';
@@ -42,31 +42,26 @@ export class LimitWatch implements Due {
   #noticed = false;
   #listeners: (() => void)[] | undefined;
 
-  /** `capAt` is the backend's cap as a monotonic instant; it is met with a margin in hand, so that the task can still be given back. */
-  constructor(parts: {
-    readonly clock: Clock;
-    readonly table: Timetable<LimitWatch>;
-    readonly owner: Limited;
-    readonly capAt: number;
-    readonly marginMs: number;
-  }) {
-    this.#clock = parts.clock;
-    this.#table = parts.table;
-    this.#owner = parts.owner;
-    const start = parts.clock.monotonic();
+  /** `backendCapAt` is a monotonic instant; it is met with a margin in hand, so that the task can still be given back. */
+  constructor(owner: Limited, backendCapAt: number, marginMs: number) {
+    this.#owner = owner;
+    const { clock } = owner.services;
+    const start = clock.monotonic();
     this.#stageSince = start;
     this.#reasonSince = start;
-    const totalMs = parts.owner.definition.totalMs ?? Number.POSITIVE_INFINITY;
-    this.#capAt = Math.min(start + totalMs, parts.capAt - parts.marginMs);
-    this.#noticeAt = this.#capAt - capNotice(this.#capAt - start);
-    this.deadline = Number.isFinite(this.#capAt) ? parts.clock.wall() + (this.#capAt - start) : undefined;
+    const capAt = Math.min(start + (owner.definition.totalMs ?? Number.POSITIVE_INFINITY), backendCapAt - marginMs);
+    if (capAt < Number.POSITIVE_INFINITY) {
+      this.#capAt = capAt;
+      this.#noticeAt = capAt - capNotice(capAt - start);
+      this.deadline = clock.wall() + (capAt - start);
+    }
     this.#arm(start);
   }
 
   entered(next: Stage): void {
     if (next === this.#stage) return;
     this.#stage = next;
-    this.#stageSince = this.#clock.monotonic();
+    this.#stageSince = this.#owner.services.clock.monotonic();
     this.#reasonSince = this.#stageSince;
     // A shorter limit may be due before the one that was waited for.
     if (!this.#stopped) this.#arm(this.#stageSince);
@@ -75,7 +70,7 @@ export class LimitWatch implements Due {
   claimed(inStage: Stage, why: string): void {
     if (inStage === this.#stage && why === this.#reason) return;
     this.#reason = why;
-    this.#reasonSince = this.#clock.monotonic();
+    this.#reasonSince = this.#owner.services.clock.monotonic();
   }
 
   onCapNear(listener: () => void): void {
@@ -85,22 +80,24 @@ export class LimitWatch implements Due {
 
   stop(): void {
     this.#stopped = true;
-    this.#table.remove(this);
+    this.#owner.services.limits.remove(this);
   }
 
   /** Looks whether a limit is reached, and sets the next time to look. */
   check(now: number): void {
     if (this.#stopped) return;
     const { stageMs, progressMs } = this.#owner.definition;
-    if (now >= this.#capAt) return this.#end('lease-cap', 'the time this attempt may hold the task is over');
+    const capAt = this.#capAt;
+    if (capAt !== undefined && now >= capAt)
+      return this.#end('lease-cap', 'the time this attempt may hold the task is over');
     const stageLimit = stageMs[this.#stage];
     if (now - this.#stageSince >= stageLimit)
       return this.#end('stage-limit', `stage ${this.#stage} lasted longer than ${stageLimit} ms`);
     if (progressMs !== undefined && now - this.#reasonSince >= progressMs)
       return this.#end('stalled', `no progress beyond stage ${this.#stage} for ${progressMs} ms`);
-    if (now >= this.#noticeAt && !this.#noticed) {
+    if (capAt !== undefined && now >= (this.#noticeAt ?? capAt) && !this.#noticed) {
       this.#noticed = true;
-      this.#owner.near(this.#capAt - now);
+      this.#owner.near(capAt - now);
       for (const listener of this.#listeners ?? []) this.#tell(listener);
     }
     this.#arm(now);
@@ -117,10 +114,11 @@ export class LimitWatch implements Due {
 
   #arm(now: number): void {
     const { stageMs, progressMs } = this.#owner.definition;
-    const stall = progressMs === undefined ? Number.POSITIVE_INFINITY : this.#reasonSince + progressMs;
-    const notice = this.#noticed ? Number.POSITIVE_INFINITY : this.#noticeAt;
-    const next = Math.min(this.#capAt, this.#stageSince + stageMs[this.#stage], stall, notice);
-    this.#table.set(this, Math.max(now + 1, next));
+    let next = this.#stageSince + stageMs[this.#stage];
+    if (progressMs !== undefined) next = Math.min(next, this.#reasonSince + progressMs);
+    if (this.#capAt !== undefined) next = Math.min(next, this.#capAt);
+    if (this.#noticeAt !== undefined && !this.#noticed) next = Math.min(next, this.#noticeAt);
+    this.#owner.services.limits.set(this, Math.max(now + 1, next));
   }
 
   #end(cause: AbortCause, message: string): void {
