@@ -46,7 +46,7 @@ export interface DeliveryDesk {
   /** The message as a record parks it. */
   parcel(held: HeldDelivery): Content;
   resend(record: TaskRecord): Promise<boolean>;
-  /** Sends what a settled task asked for and notes it; false when the broker did not confirm all of it. */
+  /** Sends what a settled task asked for and notes it; false when the broker did not confirm all of it, or the ledger the note. */
   sendFollowUps(record: TaskRecord, groupId?: string): Promise<boolean>;
   /** After a settle in the ledger: pending follow-ups, then the acknowledgement. */
   finishSettled(held: HeldDelivery, record: TaskRecord): Promise<void>;
@@ -113,13 +113,14 @@ export function deliveryDesk(parts: {
     acknowledged,
   });
 
-  /** Notes the broker's half of something in the record. Lost, it is done again at the next delivery, harmlessly. */
-  const note = async (record: TaskRecord, type: 'follow-ups-sent' | 'dead-letter-sent'): Promise<void> => {
+  /** Notes the broker's half of something in the record. False when the ledger did not answer, so that the record may not say it. */
+  const note = async (record: TaskRecord, type: 'follow-ups-sent' | 'dead-letter-sent'): Promise<boolean> => {
     const now = await ledger.time(record.taskId, CALL_TIMEOUT_MS);
-    if ('unanswered' in now) return;
+    if ('unanswered' in now) return false;
     const event: TaskEvent = { type, opId: newOpId() };
     const outcome = decide(record, event, now);
-    if (!isRefusal(outcome)) await ledger.put(outcome.next, undefined, outcome.expect, CALL_TIMEOUT_MS);
+    if (isRefusal(outcome)) return true;
+    return !('unanswered' in (await ledger.put(outcome.next, undefined, outcome.expect, CALL_TIMEOUT_MS)));
   };
   /** Moves a message to the dead-letter queue; without one it is released as far away as the broker can. True when it left the queue. */
   const toDeadLetters = async (
@@ -366,8 +367,8 @@ export function deliveryDesk(parts: {
         taskType: record.taskType,
         count: outcomes.length,
       });
-      await note(record, 'follow-ups-sent');
-      return true;
+      // Not noted, they are sent once more at the next delivery, under the same ids: else the record would keep their content.
+      return note(record, 'follow-ups-sent');
     },
     async finishDeadLettered(held, record) {
       const error = record.lastError;

@@ -76,7 +76,7 @@ export interface LeaseBroker extends AsyncDisposable {
   askHuman(lease: Lease, question: string): Promise<Outcome>;
   /** Sends the parked message of a task again, after a person said yes or the task was reopened. False when there is none or it was not confirmed. */
   resend(record: TaskRecord): Promise<boolean>;
-  /** Sends the follow-ups of a settled task whose message will not come back. False when the broker did not confirm all of them. */
+  /** Sends the follow-ups of a settled task whose message will not come back. False when not all was confirmed: call it again. */
   sendFollowUps(record: TaskRecord): Promise<boolean>;
   /** Prolongs a parked delivery. */
   extend(busy: Busy, leaseMs: number): Promise<HandleOutcome>;

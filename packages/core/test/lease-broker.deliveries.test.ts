@@ -99,6 +99,22 @@ describe('a replay', () => {
     expect(bench.events.filter(({ name }) => name === 'follow_ups_sent')).toMatchObject([{ count: 2 }]);
   });
 
+  test('of a settled task whose follow-ups were sent and not noted sends them again, and the record is rid of them', async () => {
+    const bench = brokerBench();
+    const lease = await one(bench);
+    // The settle is the first write from here, the note the second.
+    bench.ledgerCalls.on('put', failBefore('unavailable'), { nth: 2 });
+    await bench.done(bench.broker.settle(lease, settlement(lease, { next })));
+    await bench.drained();
+    expect(bench.record('t-0').next).toEqual(next);
+    expect(bench.brokerCalls.callsOf('complete')).toEqual([]);
+    await bench.clock.advance(TIMING.leaseMs);
+    expect(kinds(await bench.acquire({ max: 1 }))).toContain('replay');
+    await bench.drained();
+    expect(bench.record('t-0')).not.toHaveProperty('next');
+    expect(bench.brokerCalls.callsOf('complete').length).toBe(1);
+  });
+
   test('whose codec throws stays unacknowledged, and the rest of the batch runs', async () => {
     const ours = cloudEvents();
     const codec: TaskCodec = {
