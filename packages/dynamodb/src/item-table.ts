@@ -18,7 +18,7 @@ export interface Condition {
 }
 
 /** What a conditional write came to. A refusal carries the item as it stands. */
-export type Written = { readonly ok: true } | { readonly ok: false; readonly current: Item | undefined };
+type Written = { readonly ok: true } | { readonly ok: false; readonly current: Item | undefined };
 
 /** Single items of one table. */
 export interface ItemTable {

@@ -2,7 +2,7 @@ import type { Item } from './attribute.ts';
 import { LeaseholdError } from '@leasehold/core';
 
 /** What one item is about. Both kinds may be in one table. */
-export type Kind = 'task' | 'guard';
+type Kind = 'task' | 'guard';
 
 /** Names of the index for `list` and of its two key attributes, both strings. */
 export interface IndexNames {
