@@ -30,7 +30,7 @@ export interface DemoOptions {
   readonly onLeftBehind?: (what: string) => void;
   /** Ends the demo early: everything is stopped and cleaned up, and `runDemo` rejects with the signal's reason. */
   readonly signal?: AbortSignal;
-  /** Gives up after so many milliseconds; what is missing then is a violation. Default 58 s, with `aws` 170 s. */
+  /** Gives up after so many milliseconds; what is missing then is a violation. Default 58 s, with `aws` 150 s. */
   readonly limitMs?: number;
 }
 

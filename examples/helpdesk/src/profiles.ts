@@ -7,7 +7,7 @@ export const PROFILES: { readonly [Name in Place['profile']]: Profile<Extract<Pl
   aws: {
     // DynamoDB tells the time to the second: a lease has to be longer than that can err.
     lease: '7s',
-    limitMs: 170_000,
+    limitMs: 150_000,
     lookEveryMs: 500,
     prepare: async (ask) => (await import('./aws-ground.ts')).prepareAws(ask),
     open: async (place) => (await import('./aws-stores.ts')).openAws(place),
