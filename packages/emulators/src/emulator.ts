@@ -23,11 +23,11 @@ export interface Emulator {
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string };
   readonly faults: FaultProxy;
   /**
-   * Resolves when the server goes by the present time, what was due has happened, and every request is answered but `waiting` polls and
-   * those that a fault holds. Rejects when the server has failed.
+   * Resolves when the server goes by the present time, what was due has happened, and every request is answered but the `waiting` ones.
+   * Rejects when the server has failed.
    */
   settle(): Promise<void>;
-  /** Requests that are polls waiting for a message, parked at the server. A poll whose client has gone is one until it ends. */
+  /** Requests that wait for time to pass: polls parked at the server (one whose client has gone until it ends), and calls that a fault holds. */
   readonly waiting: number;
   /** Ends server, proxy and every connection. What is still waiting gets no answer. */
   close(): Promise<void>;
@@ -67,7 +67,7 @@ export async function startEmulator(
     faults: proxy,
     settle,
     get waiting() {
-      return thread.parked;
+      return thread.parked + proxy.held;
     },
     close: () => (closing ??= Promise.all([proxy.close(), thread.close()]).then(() => undefined)),
   };

@@ -18,6 +18,11 @@ export class HeldCalls {
     return this.#open - this.#held;
   }
 
+  /** Requests that a fault holds. */
+  get held(): number {
+    return this.#held;
+  }
+
   /** Changes whenever a request comes, goes, or is held. */
   get activity(): number {
     return this.#activity;

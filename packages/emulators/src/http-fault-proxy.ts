@@ -74,6 +74,11 @@ export class HttpFaultProxy implements FaultProxy {
     return this.#calls.busy;
   }
 
+  /** Requests that a fault holds. */
+  get held(): number {
+    return this.#calls.held;
+  }
+
   /** Changes whenever a request comes, goes, or is held. */
   get activity(): number {
     return this.#calls.activity;

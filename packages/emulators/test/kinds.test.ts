@@ -191,11 +191,12 @@ test('a poll that hangs: nothing is taken, nothing answered, until its client gi
   const poll = queue.receive(20, 10, undefined, given.signal);
   await until(() => hung.hits === 1);
   time.now += 3_600_000;
-  // Held, so nothing to settle and no poll at the server.
+  // Held by the fault: it waits, and nothing is left to settle.
   await server.settle();
-  expect(server.waiting).toBe(0);
+  expect(server.waiting).toBe(1);
   given.abort();
   expect((await refusal(poll)).name).toBe('AbortError');
+  await until(() => server.waiting === 0);
   expect(await queue.bodies()).toEqual(['a']);
 });
 

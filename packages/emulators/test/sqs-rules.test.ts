@@ -1,4 +1,4 @@
-import { GetQueueUrlCommand, ListQueuesCommand, SetQueueAttributesCommand } from '@aws-sdk/client-sqs';
+import { GetQueueUrlCommand, ListQueuesCommand, SendMessageCommand, SetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import { afterEach, expect, test } from 'vitest';
 import type { QueueCalls } from './sqs-calls.ts';
 import { refusal, sqsClient, sqsGround } from './started.ts';
@@ -244,4 +244,15 @@ test('queues are named by the endpoint, also when a client asks for them', async
   await expect(server.createQueue('named.fifo', { visibilitySeconds: 50_000 })).rejects.toThrow(
     /createQueue: the server refused: .*VisibilityTimeout.*; change the name or the attributes/,
   );
+});
+
+test('a body may have every character that SQS takes, and no other', async () => {
+  const queue = await ground.queue('characters');
+  const taken = 'ä中𝄞🦊\u{10ffff}\t\r\n\ufffd';
+  await queue.client.send(new SendMessageCommand({ QueueUrl: queue.url, MessageBody: taken }));
+  expect(await queue.bodies()).toEqual([taken]);
+  for (const bad of ['a\u0000', '\u000b', '\ufffe', '\ud83e']) {
+    const refused = queue.client.send(new SendMessageCommand({ QueueUrl: queue.url, MessageBody: bad }));
+    expect((await refusal(refused)).name, JSON.stringify(bad)).toContain('InvalidMessageContents');
+  }
 });

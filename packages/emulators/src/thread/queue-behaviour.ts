@@ -42,23 +42,43 @@ const USED = [
 /**
  * What SQS does and the server does not. A receive from a FIFO queue brings several messages of one group, in order, and what comes back
  * of them keeps its order. A delete with a handle whose time is over deletes, as long as nobody received the message since. And a
- * message wakes as many polls as it takes: the server would wake them all, and answer most of them empty before their wait is over.
+ * message wakes as many polls as it takes: the server would wake them all, and answer most of them empty before their wait is over. A body
+ * may have characters beyond U+FFFF.
  */
 export function behaveAsSqs(): void {
-  // Not among the package's exports, and the only way to this class. The same module as the server's own.
-  const file = fileURLToPath(new URL('./sqs/sqsStore.js', import.meta.resolve('fauxqs')));
-  const { SqsQueue } = createRequire(import.meta.url)(file) as { readonly SqsQueue?: { readonly prototype: Queue } };
+  const { SqsQueue } = moduleOf('sqsStore') as { readonly SqsQueue?: { readonly prototype: Queue } };
   const queue = SqsQueue?.prototype;
   if (!queue || USED.some((method) => typeof queue[method] !== 'function')) {
-    throw new EmulatorError(
-      'fauxqs',
-      'another version than this was made for',
-      'install the version that package.json names',
-    );
+    throw anotherVersion();
   }
+  takeAllOfUnicode();
   receiveWholeGroups(queue);
   deleteWhatLapsed(queue);
   wakeOneByOne(queue);
+}
+
+/** Not among the package's exports, and the only way to its classes. The same module as the server's own. */
+function moduleOf(name: string): unknown {
+  const file = fileURLToPath(new URL(`./sqs/${name}.js`, import.meta.resolve('fauxqs')));
+  return createRequire(import.meta.url)(file) as unknown;
+}
+
+function anotherVersion(): EmulatorError {
+  return new EmulatorError(
+    'fauxqs',
+    'another version than this was made for',
+    'install the version that package.json names',
+  );
+}
+
+/** Characters beyond U+FFFF are allowed; the server tests one half of them at a time. */
+function takeAllOfUnicode(): void {
+  const { INVALID_MESSAGE_BODY_CHAR: refused } = moduleOf('sqsTypes') as {
+    readonly INVALID_MESSAGE_BODY_CHAR?: RegExp;
+  };
+  if (!(refused instanceof RegExp)) throw anotherVersion();
+  const allowed = /^[\t\n\r\u{20}-\u{d7ff}\u{e000}-\u{fffd}\u{10000}-\u{10ffff}]*$/u;
+  refused.test = (body) => !allowed.test(body);
 }
 
 function receiveWholeGroups(prototype: Queue): void {
