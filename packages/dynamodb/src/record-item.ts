@@ -1,8 +1,9 @@
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { createHash } from 'node:crypto';
 import { isLeaseholdError, LeaseholdError, recordFromWire, recordToWire } from '@leasehold/core';
-import type { Json, TaskRecord, WireRecord } from '@leasehold/core';
+import type { Json, TaskRecord } from '@leasehold/core';
 import { attributeOf, define, itemBytes, jsonOf, MAX_ITEM_BYTES, type Item } from './attribute.ts';
+import { withoutRepeats, withRepeats } from './said-twice.ts';
 import type { TableNames } from './table-names.ts';
 
 /** Wire fields that hold objects or lists: stored as JSON text, which keeps every name, number and depth as it is. */
@@ -19,8 +20,8 @@ export const STRUCTURES: ReadonlySet<string> = new Set([
   'closing',
 ]);
 
-/** What a receipt would say a second time: left out where it is the record's own. */
-const SAME_IN_RECEIPT: readonly string[] = ['task_id', 'idempotency_key'];
+/** Those that say again what the record says elsewhere. */
+const REPEATING: readonly string[] = ['settlement_receipt', 'effects'];
 
 /** States whose records are in the index. What is settled or cancelled needs nobody's attention any more, and is nearly everything. */
 export const OPEN_STATES: readonly string[] = ['queued', 'running', 'waiting_human', 'dead_lettered'];
@@ -49,7 +50,7 @@ export function recordToItem(record: TaskRecord, names: TableNames): Item {
     recordFromWire(wire);
     for (const [name, value] of Object.entries(wire)) {
       if (name === 'task_id') continue;
-      if (STRUCTURES.has(name)) item[name] = { S: textOf(name, value, wire) };
+      if (STRUCTURES.has(name)) item[name] = { S: JSON.stringify(withoutRepeats(name, value, wire)) };
       else define(item, escaped(name, names), attributeOf(value, name));
     }
   } catch (cause) {
@@ -85,10 +86,9 @@ export function recordFromItem(item: Item, taskId: string, names: TableNames): T
     const text = STRUCTURES.has(name) ? attribute.S : undefined;
     define(wire, name, text === undefined ? jsonOf(attribute) : structureOf(name, text, taskId));
   }
-  const receipt = wire['settlement_receipt'];
-  if (isObject(receipt)) {
-    const own = Object.fromEntries(SAME_IN_RECEIPT.map((name) => [name, wire[name] as Json]));
-    wire['settlement_receipt'] = { ...own, ...receipt };
+  for (const name of REPEATING) {
+    const value = wire[name];
+    if (value !== undefined) wire[name] = withRepeats(name, value, wire);
   }
   return recordFromWire(wire);
 }
@@ -96,15 +96,6 @@ export function recordFromItem(item: Item, taskId: string, names: TableNames): T
 /** True for the error of one record that cannot be read. */
 export function isCorrupt(error: unknown): boolean {
   return isLeaseholdError(error) && error.code === 'record-corrupt';
-}
-
-function textOf(name: string, value: Json, wire: WireRecord): string {
-  if (name !== 'settlement_receipt' || !isObject(value)) return JSON.stringify(value);
-  return JSON.stringify(
-    Object.fromEntries(
-      Object.entries(value).filter(([field, each]) => !SAME_IN_RECEIPT.includes(field) || each !== wire[field]),
-    ),
-  );
 }
 
 function structureOf(name: string, text: string, taskId: string): Json {
@@ -141,10 +132,6 @@ function indexEntry({ taskId, state, createdAt }: TaskRecord, names: TableNames)
     [names.index.partition]: { S: laneOf(names, state, (hash[0] as number) % SHARDS) },
     [names.index.sort]: { S: `${created}#${hash.toString('base64url').slice(0, 12)}` },
   };
-}
-
-function isObject(value: Json | undefined): value is { readonly [key: string]: Json } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Scalars of a record under their wire names. */

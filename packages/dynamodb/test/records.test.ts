@@ -74,17 +74,24 @@ test('any JSON in a record comes back as it was, however deep, large or oddly na
   );
 });
 
-test('what a receipt would say again of its record is not stored, and is there when it is read', async () => {
+test('what a receipt or an effect would say again of its record is not stored, and is there when it is read', async () => {
   const ledger = table.ledger();
+  const effect = { status: 'verified', token: 1, system: 'crm', intendedAt: 1 } as const;
   const record = claimed('receipt', {
     state: 'settled',
+    effects: {
+      create: { ...effect, key: 'key of receipt:create' },
+      other: { ...effect, key: 'chosen' },
+    },
     settlementReceipt: {
       ...{ taskId: 'receipt', stage: 'settled', externalSystem: 'none', externalId: 'x', status: 'done' },
       ...{ idempotencyKey: 'key of receipt', verifiedAt: 1, token: 1 },
     } as const,
   });
   await put(ledger, record);
-  expect((await table.item('task#receipt'))?.['settlement_receipt']?.S).not.toMatch(/task_id|idempotency_key/);
+  const item = await table.item('task#receipt');
+  expect(item?.['settlement_receipt']?.S).not.toMatch(/task_id|idempotency_key/);
+  expect(item?.['effects']?.S?.match(/"key":"[^"]*"/g)).toEqual(['"key":"chosen"']);
   expect((await ledger.get('receipt', never())).record).toEqual(record);
 });
 
