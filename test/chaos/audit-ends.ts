@@ -14,7 +14,7 @@ export interface Ends {
 }
 
 /** All that has to have an end: what was planned, and what the settled ones among it asked for. */
-export function expectedTasks({ plan, records }: Pick<Evidence, 'plan' | 'records'>): readonly PlannedTask[] {
+function expectedTasks({ plan, records }: Pick<Evidence, 'plan' | 'records'>): readonly PlannedTask[] {
   return plan.tasks.flatMap((task) => [
     task,
     ...(records.get(task.taskId)?.state === 'settled' ? childrenOf(task) : []),

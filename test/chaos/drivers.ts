@@ -7,7 +7,7 @@ import { sqsBroker } from '@leasehold/sqs';
 export type Connection = LocalConnection | AwsConnection;
 
 /** One SQLite file for all, and the receiver's own. */
-export interface LocalConnection {
+interface LocalConnection {
   readonly profile: 'local';
   readonly file: string;
   readonly queue: string;

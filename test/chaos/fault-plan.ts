@@ -4,7 +4,7 @@ export const FAULT_KINDS = ['kill', 'stop', 'clock', 'restart', 'cut', 'delay'] 
 export type FaultKind = (typeof FAULT_KINDS)[number];
 
 /** What a fault waits for: a worker about to send an effect's request; the receiver having committed it and not yet answered. */
-export type Aim = 'any' | 'calling' | 'stored';
+type Aim = 'any' | 'calling' | 'stored';
 
 /** One fault of the plan. `at` counts from the beginning of the run; a place has one fault at a time, so a fault may come later. */
 export type PlannedFault = { readonly at: number; readonly place: string } & (

@@ -36,6 +36,9 @@ export interface ChildOptions {
   readonly finishes?: boolean;
 }
 
+/** Of Debian's util-linux. */
+const SETPRIV = 'setpriv';
+
 /** The processes of one run. */
 export class Fleet {
   readonly #directory: string;
@@ -57,7 +60,7 @@ export class Fleet {
     const node = ['--disable-warning=ExperimentalWarning', '--conditions=@leasehold/source'];
     // The kernel kills it when this process is gone, however that came about, and even if it is stopped just then.
     const forked = fork(fileURLToPath(new URL(`./${entry}.ts`, import.meta.url)), [JSON.stringify(options)], {
-      execPath: 'setpriv',
+      execPath: SETPRIV,
       execArgv: ['--pdeathsig', 'KILL', process.execPath, ...node],
       env: { ...process.env, ...env },
       // A group of its own: Ctrl-C at the terminal is for the parent alone.
@@ -149,7 +152,7 @@ function wrap(forked: ChildProcess, who: string, byItself: (how: string) => void
 /** Throws, with what to do, on a machine on which nothing would end the children of a parent that was killed. */
 export function checkFleet(): void {
   try {
-    execFileSync('setpriv', ['--version'], { stdio: 'ignore' });
+    execFileSync(SETPRIV, ['--version'], { stdio: 'ignore' });
   } catch (cause) {
     throw new Error(
       'chaos runs on Linux with setpriv, which ties the processes to their parent: install the package util-linux.',

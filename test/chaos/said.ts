@@ -33,7 +33,7 @@ export interface WriteAnswered {
 }
 
 /** An effect's call is about to start: the very first thing its `commit` does. */
-export interface CallStarted {
+interface CallStarted {
   readonly kind: 'call';
   readonly taskId: string;
   readonly token: number;
@@ -42,7 +42,7 @@ export interface CallStarted {
 }
 
 /** The receiver did something that it cannot undo. Written while it does it. */
-export interface Applied {
+interface Applied {
   readonly kind: 'applied';
   readonly taskId: string;
   readonly token: number;
