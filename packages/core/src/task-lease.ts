@@ -37,6 +37,7 @@ let used = 0;
 
 /** Who is told that something about a lease has changed. */
 export interface LeaseWatcher {
+  /** Called at once, before the call that changed it returns. */
   leaseChanged(): void;
 }
 
@@ -168,6 +169,7 @@ export class TaskLease {
     this.#watchers = this.#watchers.concat(watcher);
   }
 
+  /** Tells `watcher` no more. */
   unwatch(watcher: LeaseWatcher): void {
     this.#watchers = this.#watchers.filter((each) => each !== watcher);
   }
