@@ -1,14 +1,12 @@
 import { DescribeTableCommand, GetItemCommand, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import type { AttributeValue, PutItemCommandInput, TableDescription } from '@aws-sdk/client-dynamodb';
-import { LeaseholdError } from '@leasehold/core';
+import { LeaseholdError, type StoreTime } from '@leasehold/core';
 import type { Item } from './attribute.ts';
 import { classifyDynamoDbError, errorName } from './dynamodb-errors.ts';
-import { indexFault } from './table-check.ts';
 import type { Service } from './service.ts';
 import { CLOCK_ERROR_MS } from './service-clock.ts';
-import { tableFault } from './table-check.ts';
+import { indexFault, tableFault } from './table-check.ts';
 import type { TableNames } from './table-names.ts';
-import type { StoreTime } from '@leasehold/core';
 
 /** When a write may happen; every name is aliased, since many are reserved words. */
 export interface Condition {
