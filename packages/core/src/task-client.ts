@@ -70,6 +70,8 @@ const CALL_TIMEOUT_MS = 10_000;
 const POLL = { firstMs: 100, maxMs: 2_000 };
 /** Reads in a row that may fail before watching ends with the error. */
 const MOST_FAILURES = 5;
+/** What has ended has nothing to cancel, and a store may have to read everything to list it. */
+const OPEN: readonly TaskState[] = ['queued', 'running', 'waiting_human'];
 
 /** A client for those who ask for tasks. `broker` may be left out where nothing is enqueued. */
 export function createTaskClient(parts: {
@@ -228,11 +230,11 @@ export function createTaskClient(parts: {
         let cursor: string | undefined;
         do {
           const page = await ledger.list(
-            { agentRunId: target.agentRunId, limit: 100, ...(cursor !== undefined && { cursor }) },
+            { agentRunId: target.agentRunId, states: OPEN, limit: 100, ...(cursor !== undefined && { cursor }) },
             CALL_TIMEOUT_MS,
           );
-          for (const { taskId, state } of page.records) {
-            if (!isTerminal(state) && !outcomes.has(taskId)) outcomes.set(taskId, await cancelOne(taskId, reason));
+          for (const { taskId } of page.records) {
+            if (!outcomes.has(taskId)) outcomes.set(taskId, await cancelOne(taskId, reason));
           }
           cursor = page.cursor;
         } while (cursor !== undefined);
