@@ -44,6 +44,7 @@ export class Fleet {
   readonly #directory: string;
   readonly #endedByItself: (who: string, how: string) => void;
   readonly #children = new Set<Child>();
+  #isOver = false;
   readonly #last = (): void => {
     for (const child of this.#children) void child.kill();
   };
@@ -56,6 +57,7 @@ export class Fleet {
   }
 
   start({ entry, who, options, env = {}, heard, finishes = false }: ChildOptions): Child {
+    if (this.#isOver) throw new Error(`the run is over, and ${who} was about to start.`);
     const errors = openSync(join(this.#directory, `${who}.stderr`), 'a');
     const node = ['--disable-warning=ExperimentalWarning', '--conditions=@leasehold/source'];
     // The kernel kills it when this process is gone, however that came about, and even if it is stopped just then.
@@ -78,6 +80,7 @@ export class Fleet {
 
   /** Kills whatever still runs, stopped processes included. */
   async end(): Promise<void> {
+    this.#isOver = true;
     await Promise.all([...this.#children].map((child) => child.kill()));
     process.off('exit', this.#last);
   }

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import type { TcpProxy } from '@leasehold/emulators';
 import type { FaultDone } from './evidence.ts';
 import type { FakeClock } from './fake-time.ts';
@@ -8,6 +7,8 @@ import { moment } from './moments.ts';
 
 /** What faults need of the run. */
 export interface FaultHost {
+  /** Rejects when the run is stopped. */
+  pause(ms: number): Promise<void>;
   /** Waits for a moment of a process. False when it does not come, or the process is gone. */
   await(aim: 'calling' | 'stored', child: Child, ms: number): Promise<boolean>;
   /** Whether a process may stand still just now. */
@@ -50,7 +51,7 @@ export async function befall(place: Place, fault: PlannedFault, host: FaultHost)
       const aimed = await aim(fault.aim, child, host);
       const at = moment();
       await child.kill();
-      await pause(fault.downMs);
+      await host.pause(fault.downMs);
       place.next();
       return note(at, `for ${fault.downMs} ms`, aimed);
     }
@@ -61,11 +62,11 @@ export async function befall(place: Place, fault: PlannedFault, host: FaultHost)
       while (child.ended === undefined && !host.mayStop()) {
         // It stands in the middle of a transaction, and everybody else with it: not here.
         child.go();
-        await pause(STOP_AGAIN_MS);
+        await host.pause(STOP_AGAIN_MS);
         at = moment();
         await child.stop();
       }
-      await pause(fault.ms);
+      await host.pause(fault.ms);
       child.go();
       return note(at, `for ${fault.ms} ms`, aimed);
     }
@@ -91,7 +92,7 @@ export async function befall(place: Place, fault: PlannedFault, host: FaultHost)
       const at = moment();
       if (fault.kind === 'cut') link.cut(fault.how);
       else link.delay(fault.byMs);
-      await pause(fault.ms);
+      await host.pause(fault.ms);
       heal(link);
       const how = fault.kind === 'cut' ? `, ${fault.how}` : ` by ${fault.byMs} ms`;
       return note(at, `${fault.link} for ${fault.ms} ms${how}`);

@@ -64,7 +64,7 @@ export async function playRun(
   const fleet = new Fleet(directory, (who, how) =>
     troubles.push({ of: 'process', what: `${who} ended by itself (${how})` }),
   );
-  const backend = await profile.open(directory, fleet);
+  let backend: Backend | undefined;
   let places: Places | undefined;
   let phase: Progress['phase'] = 'faults';
   const telling = setInterval(() => {
@@ -83,22 +83,24 @@ export async function playRun(
     });
   }, PROGRESS_MS);
   const host: FaultHost = {
+    pause: (ms) => pause(ms, undefined, { signal }),
     await(aim, child, ms) {
       const place = aim === 'calling' ? child : places?.receiver.child;
       place?.tell({ kind: 'linger', worker: child.who });
       return watch.moment(aim, child, ms);
     },
-    mayStop: () => backend.mayStop(),
+    mayStop: () => backend?.mayStop() ?? true,
     sawClock: (child, shiftMs) => watch.clock(child, shiftMs, SAW_CLOCK_MS),
     done: (fault) => void faults.push(fault),
     stubborn: (who) => void troubles.push({ of: 'I10', what: `${who} did not end by itself after SIGTERM` }),
   };
   try {
-    const opened = (places = await openPlaces({ options, profile, backend, fleet, watch, journals }));
+    const stores = (backend = await profile.open(directory, fleet));
+    const opened = (places = await openPlaces({ options, profile, backend: stores, fleet, watch, journals }));
     await Promise.all(
       opened.all.map(async (place) => {
         for (const fault of planned.filter((one) => one.place === place.name)) {
-          await pause(Math.max(0, opened.startedAt + fault.at - moment()), undefined, { signal });
+          await host.pause(Math.max(0, opened.startedAt + fault.at - moment()));
           await befall(place, fault, host);
         }
       }),
@@ -108,7 +110,7 @@ export async function playRun(
     await settled({
       plan,
       watch,
-      backend,
+      backend: stores,
       places: opened,
       signal,
       stallMs: options.plant ? PLANTED_STALL_MS : STALL_MS,
@@ -126,17 +128,17 @@ export async function playRun(
       entries: watch.entries,
       writes: watch.writes.all,
       faults,
-      records: await recordsOf(plan, backend),
-      deadLetters: await backend.deadLetters(),
+      records: await recordsOf(plan, stores),
+      deadLetters: await stores.deadLetters(),
       rows,
-      left: await backend.left(),
+      left: await stores.left(),
     };
     return { evidence, troubles };
   } finally {
     clearInterval(telling);
     await fleet.end();
     await Promise.all((places?.links ?? []).map((link) => link.close()));
-    await backend.close();
+    await backend?.close();
     watch.close();
   }
 }
