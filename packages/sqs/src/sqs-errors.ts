@@ -101,8 +101,11 @@ export function failedEntry({ Code, SenderFault }: FailedEntry): { readonly fail
 export function failedHandle(entry: FailedEntry): HandleOutcome {
   const code = nameOf(entry.Code);
   if (code === 'ReceiptHandleIsInvalid' || code === 'MessageNotInflight') return 'gone';
-  // One code for many things; https://github.com/aws/aws-sdk-js/issues/1279 shows the words.
-  if (code === 'InvalidParameterValue' && /has expired|does not exist or is not available/i.test(entry.Message ?? ''))
+  // One code for many things, and servers differ in how they write it; https://github.com/aws/aws-sdk-js/issues/1279 shows the words.
+  if (
+    /^InvalidParameterValue(Exception)?$/.test(code) &&
+    /has expired|does not exist or is not available/i.test(entry.Message ?? '')
+  )
     return 'gone';
   return failedEntry(entry);
 }

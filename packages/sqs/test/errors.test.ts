@@ -126,6 +126,15 @@ describe('errors by themselves', () => {
     }
   });
 
+  test('it is gone as well on a server that names the class of the error and calls it its own fault', () => {
+    const Message = 'Reason: Message does not exist or is not available for visibility timeout change.';
+    const entry = { Code: 'InvalidParameterValueException', SenderFault: false };
+    expect(failedHandle({ ...entry, Message })).toBe('gone');
+    expect(failedHandle({ ...entry, Message: 'Reason: Must be between 0 and 43200.' })).toEqual({
+      failed: 'unavailable',
+    });
+  });
+
   test('an entry beyond the total is invalid, one that failed at the server may be tried again', () => {
     const Message =
       'Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]';
