@@ -47,8 +47,7 @@ export function serviceClock(clock: Clock): ServiceClock {
   };
   return {
     observe(date, sentAt) {
-      const at = clock.monotonic();
-      const wallLead = clock.wall() - at;
+      const { at, wallLead } = readings(clock);
       const margin = SKEW_MS + DRIFT * (at - sentAt);
       const low = date - at - margin;
       const high = date + RESOLUTION_MS - sentAt + margin;
@@ -58,9 +57,19 @@ export function serviceClock(clock: Clock): ServiceClock {
       known = { ...(narrowed && narrowed.low <= narrowed.high ? narrowed : { low, high }), at, wallLead };
     },
     now() {
-      const at = clock.monotonic();
-      const offset = carried(at, clock.wall() - at);
+      const { at, wallLead } = readings(clock);
+      const offset = carried(at, wallLead);
       return offset && { earliest: Math.floor(at + offset.low), latest: Math.ceil(at + offset.high) };
     },
   };
+}
+
+/** How far the wall clock is ahead of the monotonic one. Stopped between the two readings, a busy process would take the pause for a step. */
+function readings(clock: Clock): { readonly at: number; readonly wallLead: number } {
+  for (let tries = 1; ; tries++) {
+    const before = clock.monotonic();
+    const wall = clock.wall();
+    const at = clock.monotonic();
+    if (!(at - before > SKEW_MS / 2) || tries === 10) return { at, wallLead: wall - at };
+  }
 }

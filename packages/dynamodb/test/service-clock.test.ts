@@ -150,6 +150,31 @@ test('after a step of the wall clock, which may have been a sleep, nothing is kn
   expect(time.now()).toBeUndefined();
 });
 
+test.each(['before', 'after'])(
+  'a process that is stopped %s it reads the wall clock does not take the pause for a step',
+  (when) => {
+    const at = world();
+    let pauses = 0;
+    const pause = (now: string): void => {
+      if (when === now && pauses-- > 0) at.pass(300);
+    };
+    const wall = (): number => {
+      pause('before');
+      const read = at.clock.wall();
+      pause('after');
+      return read;
+    };
+    const time = serviceClock({ ...at.clock, wall });
+    call(at, time);
+    for (const times of [1, 2, 5]) {
+      pauses = times;
+      const now = time.now();
+      expect(now?.earliest).toBeLessThanOrEqual(at.trueTime);
+      expect(now?.latest).toBeGreaterThanOrEqual(at.trueTime);
+    }
+  },
+);
+
 test('a Date header that is none changes nothing', () => {
   const at = world();
   const time = serviceClock(at.clock);
