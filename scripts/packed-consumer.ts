@@ -8,6 +8,7 @@ interface LockEntry {
   readonly version?: string;
   readonly dev?: boolean;
   readonly link?: boolean;
+  readonly dependencies?: Readonly<Record<string, string>>;
   readonly [field: string]: unknown;
 }
 
@@ -29,9 +30,10 @@ function lockfile(packed: readonly PackedPackage[], manifest: object): object {
     packages: Record<string, LockEntry>;
   };
   const entries: Record<string, object> = { '': manifest };
+  const wanted = new Set([...compilerPackages, ...peersOf(packed, own.packages)]);
   for (const [path, entry] of Object.entries(own.packages)) {
     const name = path.slice('node_modules/'.length);
-    if (entry.link || (entry.dev && !compilerPackages.includes(name))) continue;
+    if (entry.link || (entry.dev && !wanted.has(name))) continue;
     const [, folder, below] = /^(packages\/[^/]+)\/(node_modules\/.+)$/.exec(path) ?? [];
     if (path.startsWith('node_modules/')) {
       entries[path] = { ...entry, dev: undefined };
@@ -41,7 +43,7 @@ function lockfile(packed: readonly PackedPackage[], manifest: object): object {
     }
   }
   for (const {
-    manifest: { name, version, dependencies, peerDependencies, bin, engines },
+    manifest: { name, version, dependencies, peerDependencies, peerDependenciesMeta, bin, engines },
     tarball,
     integrity,
   } of packed) {
@@ -53,11 +55,20 @@ function lockfile(packed: readonly PackedPackage[], manifest: object): object {
       integrity,
       dependencies,
       peerDependencies,
+      peerDependenciesMeta,
       bin,
       engines,
     };
   }
   return { name: 'consumer', lockfileVersion: 3, requires: true, packages: entries };
+}
+
+/** What the packages want beside them, and what that depends on: in the repository these are for development alone. */
+function peersOf(packed: readonly PackedPackage[], locked: Readonly<Record<string, LockEntry>>): ReadonlySet<string> {
+  const names = new Set(packed.flatMap(({ manifest }) => Object.keys(manifest.peerDependencies ?? {})));
+  for (const name of names)
+    for (const below of Object.keys(locked[`node_modules/${name}`]?.dependencies ?? {})) names.add(below);
+  return names;
 }
 
 function entryPoints(packed: readonly PackedPackage[]): string[] {
