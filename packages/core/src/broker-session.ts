@@ -38,7 +38,7 @@ export interface BrokerSession {
   readonly capabilities: BrokerCapabilities;
   /** The longest a renewal waits for others to share its call, in milliseconds. */
   readonly lingerMs: number;
-  /** Asks the driver's backend what has to be asked once. Rejects with the driver's error. */
+  /** Asks the driver's backend what has to be asked once, again where that may help. Rejects with the driver's error. */
   open(): Promise<void>;
   /** Rejects with the driver's error. */
   receive(
@@ -84,6 +84,18 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
   const open = openOnce(clock, driver);
   const codeOf = (error: unknown): BrokerErrorCode =>
     isLeaseholdError(error) && error.code === 'timeout' ? 'unknown' : driver.classify(error);
+  /** For who can do nothing before: a refusal that passes is no reason to give up. One that was not answered has taken its time already. */
+  const openAtLast = async (): Promise<void> => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await open();
+      } catch (error) {
+        const code = codeOf(error);
+        if (closed || tries >= MOST_TRIES || !(code === 'throttled' || code === 'unavailable')) throw error;
+      }
+      await sleep(clock, backoffDelay(RETRY, tries));
+    }
+  };
 
   /** Calls for all entries, then again for those alone that failed and may succeed. */
   const persist = async <Entry, Outcome>(
@@ -205,7 +217,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       return driver.capabilities;
     },
     lingerMs: LINGER_MS,
-    open,
+    open: openAtLast,
     hold,
     async receive(ask, signal) {
       await open();

@@ -215,3 +215,26 @@ function delayDeaf(ms: number): ReturnType<typeof delayAnswer> {
     return answer;
   };
 }
+
+test('opening is repeated where that may help, so that what is sent first is not lost to a refusal that passes', async () => {
+  for (const [code, times, opened] of [
+    ['throttled', 2, 3],
+    ['unavailable', 2, 3],
+    ['unavailable', Infinity, 5],
+    ['denied', Infinity, 1],
+  ] as const) {
+    let opens = 0;
+    const failing = (driver: BrokerDriver): BrokerDriver => ({
+      ...driver,
+      classify: () => code,
+      open: () => (++opens <= times ? Promise.reject(new Error('not now')) : Promise.resolve()),
+    });
+    const { clock, session } = sessionBench({}, failing);
+    const opening = session.open().then(
+      () => 'open',
+      () => 'failed',
+    );
+    expect(await finish(clock, opening)).toBe(times === 2 ? 'open' : 'failed');
+    expect(opens).toBe(opened);
+  }
+});
