@@ -22,9 +22,6 @@ const CODES: Readonly<Record<string, LedgerErrorCode>> = {
   IncompleteSignatureException: 'denied',
   InvalidSignatureException: 'denied',
   SignatureDoesNotMatch: 'denied',
-  RequestExpired: 'denied',
-  RequestInTheFuture: 'denied',
-  RequestTimeTooSkewed: 'denied',
   MissingAuthenticationTokenException: 'denied',
   MissingAuthenticationToken: 'denied',
   OptInRequired: 'denied',
@@ -39,20 +36,20 @@ const CODES: Readonly<Record<string, LedgerErrorCode>> = {
   InternalFailure: 'unavailable',
   ServiceUnavailable: 'unavailable',
   ServiceUnavailableException: 'unavailable',
+  // Signed at a wrong time; see isOffTheClock.
+  RequestExpired: 'unavailable',
+  RequestInTheFuture: 'unavailable',
+  RequestTimeTooSkewed: 'unavailable',
   ResourceInUseException: 'unavailable',
   TimeoutError: 'unavailable',
   AbortError: 'unavailable',
   NetworkingError: 'unavailable',
 };
 
-/** What a request gets that was signed at a wrong time. */
-const SIGNATURES: readonly string[] = [
-  'InvalidSignatureException',
-  'SignatureDoesNotMatch',
-  'RequestExpired',
-  'RequestInTheFuture',
-  'RequestTimeTooSkewed',
-];
+/** What a request gets whose signature does not hold: wrong keys, or the right ones at a wrong time. */
+const SIGNATURES: readonly string[] = ['InvalidSignatureException', 'SignatureDoesNotMatch'];
+/** How the service says that it was the time. */
+const WRONG_TIME = /^Signature (?:expired|not yet current)/i;
 
 const NETWORK: readonly string[] = [
   'ECONNRESET',
@@ -96,9 +93,7 @@ export function classifyDynamoDbError(error: unknown): LedgerErrorCode {
     }
   }
   const name = errorName(error);
-  // The container's clock was off; the SDK has seen by how much, and signs the next request right.
-  const corrected = field(field(error, '$metadata'), 'clockSkewCorrected') === true;
-  if (corrected && SIGNATURES.includes(name)) return 'unavailable';
+  if (SIGNATURES.includes(name) && isOffTheClock(error)) return 'unavailable';
   if (Object.hasOwn(CODES, name)) return CODES[name] as LedgerErrorCode;
   const code = field(error, 'code');
   if (typeof code === 'string' && NETWORK.includes(code)) return 'unavailable';
@@ -107,4 +102,14 @@ export function classifyDynamoDbError(error: unknown): LedgerErrorCode {
   if (status === 429) return 'throttled';
   if (status === 401 || status === 403) return 'denied';
   return status >= 500 ? 'unavailable' : 'unknown';
+}
+
+/**
+ * The container's clock is off, or was and has just been set right: the SDK takes the time from the refusal and signs the next request by it. It
+ * marks such an error only where it has to go on correcting, so the service's words count as well.
+ */
+function isOffTheClock(error: unknown): boolean {
+  const message = field(error, 'message');
+  if (typeof message === 'string' && WRONG_TIME.test(message)) return true;
+  return field(field(error, '$metadata'), 'clockSkewCorrected') === true;
 }

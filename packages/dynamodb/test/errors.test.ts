@@ -44,6 +44,13 @@ test('I8: a signature that was refused for the container’s clock is tried agai
   const error = named('InvalidSignatureException', { $metadata: { httpStatusCode: 400 } });
   expect(classify(error)).toBe('denied');
   expect(classify(Object.assign(error, { $metadata: { clockSkewCorrected: true } }))).toBe('unavailable');
+  // Set right again, the clock is no longer off enough to be marked; the service says what it was.
+  for (const message of ['Signature expired: 20260101T000000Z is now earlier than …', 'Signature not yet current: …'])
+    expect(classify(named('InvalidSignatureException', { message, $metadata: { httpStatusCode: 400 } }))).toBe(
+      'unavailable',
+    );
+  for (const name of ['RequestExpired', 'RequestInTheFuture', 'RequestTimeTooSkewed'])
+    expect(classify(named(name))).toBe('unavailable');
   // The SDK marks whatever error it saw the clock by.
   expect(classify(named('AccessDeniedException', { $metadata: { clockSkewCorrected: true } }))).toBe('denied');
 });

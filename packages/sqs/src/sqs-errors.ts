@@ -23,6 +23,10 @@ const CODES: Readonly<Record<string, BrokerErrorCode>> = {
   RequestTimeout: 'unavailable',
   RequestTimeoutException: 'unavailable',
   TimeoutError: 'unavailable',
+  // Signed at a wrong time; see isOffTheClock.
+  RequestExpired: 'unavailable',
+  RequestInTheFuture: 'unavailable',
+  RequestTimeTooSkewed: 'unavailable',
 
   QueueDoesNotExist: 'not-found',
   NonExistentQueue: 'not-found',
@@ -47,9 +51,6 @@ const CODES: Readonly<Record<string, BrokerErrorCode>> = {
   MissingAuthenticationToken: 'denied',
   NotAuthorized: 'denied',
   OptInRequired: 'denied',
-  RequestExpired: 'denied',
-  RequestInTheFuture: 'denied',
-  RequestTimeTooSkewed: 'denied',
   SignatureDoesNotMatch: 'denied',
   TokenProviderError: 'denied',
   UnrecognizedClientException: 'denied',
@@ -68,12 +69,18 @@ const NETWORK: ReadonlySet<string> = new Set([
   'ETIMEDOUT',
 ]);
 
+/** What a request gets whose signature does not hold: wrong keys, or the right ones at a wrong time. */
+const SIGNATURES: readonly string[] = ['InvalidSignatureException', 'SignatureDoesNotMatch'];
+/** How the service says that it was the time. */
+const WRONG_TIME = /^Signature (?:expired|not yet current)/i;
 const PREFIX = /^(com\.amazonaws\.sqs#|AWS\.SimpleQueueService\.)/;
 
 /** What an error of the SDK, or one of ours, comes down to. Pure; never throws. */
 export function classifySqsError(error: unknown): BrokerErrorCode {
   if (isLeaseholdError(error)) return ownCode(error.code);
-  const named = CODES[nameOf(field(error, 'name'))] ?? CODES[nameOf(field(error, 'Code'))];
+  const name = nameOf(field(error, 'name'));
+  if (SIGNATURES.includes(name) && isOffTheClock(error)) return 'unavailable';
+  const named = codeOf(name) ?? codeOf(nameOf(field(error, 'Code')));
   if (named) return named;
   if (NETWORK.has(String(field(error, 'code'))) || NETWORK.has(String(field(field(error, 'cause'), 'code'))))
     return 'unavailable';
@@ -94,7 +101,7 @@ export interface FailedEntry {
 
 /** What an entry that failed comes down to. */
 export function failedEntry({ Code, SenderFault }: FailedEntry): { readonly failed: BrokerErrorCode } {
-  return { failed: CODES[nameOf(Code)] ?? (SenderFault === false ? 'unavailable' : 'invalid') };
+  return { failed: codeOf(nameOf(Code)) ?? (SenderFault === false ? 'unavailable' : 'invalid') };
 }
 
 /** The same for a receipt handle: one that SQS does not know, or whose time is over, is gone for good. */
@@ -108,6 +115,20 @@ export function failedHandle(entry: FailedEntry): HandleOutcome {
   )
     return 'gone';
   return failedEntry(entry);
+}
+
+/**
+ * The container's clock is off, or was and has just been set right: the SDK takes the time from the refusal and signs the next request by it. It
+ * marks such an error only where it has to go on correcting, so the service's words count as well.
+ */
+function isOffTheClock(error: unknown): boolean {
+  const message = field(error, 'message');
+  if (typeof message === 'string' && WRONG_TIME.test(message)) return true;
+  return field(field(error, '$metadata'), 'clockSkewCorrected') === true;
+}
+
+function codeOf(name: string): BrokerErrorCode | undefined {
+  return Object.hasOwn(CODES, name) ? CODES[name] : undefined;
 }
 
 function ownCode(code: string): BrokerErrorCode {

@@ -99,6 +99,28 @@ describe('errors by themselves', () => {
     expect(classify({ name: 'com.amazonaws.sqs#RequestThrottled' })).toBe('throttled');
   });
 
+  test('I8: a signature that was refused for the container’s clock may be tried again, for another reason it may not', () => {
+    for (const name of ['InvalidSignatureException', 'SignatureDoesNotMatch']) {
+      const error = (message: string, clockSkewCorrected = false) =>
+        Object.assign(new Error(message), { name, $metadata: { httpStatusCode: 403, clockSkewCorrected } });
+      expect(classify(error('Signature expired: 20260101T000000Z is now earlier than …'))).toBe('unavailable');
+      expect(classify(error('Signature not yet current: 20260101T000000Z is still later than …'))).toBe('unavailable');
+      expect(classify(error('…', true))).toBe('unavailable');
+      expect(classify(error('The request signature we calculated does not match the signature you provided.'))).toBe(
+        'denied',
+      );
+    }
+    for (const name of ['RequestExpired', 'RequestInTheFuture', 'RequestTimeTooSkewed'])
+      expect(classify({ name })).toBe('unavailable');
+    // The SDK marks whatever error it saw the clock by.
+    expect(classify({ name: 'AccessDenied', $metadata: { clockSkewCorrected: true } })).toBe('denied');
+  });
+
+  test('names that every object has say nothing', () => {
+    expect(classify({ name: 'constructor', Code: 'toString' })).toBe('unknown');
+    expect(failedEntry({ Code: 'constructor', SenderFault: false })).toEqual({ failed: 'unavailable' });
+  });
+
   test('our own say what they are', () => {
     const codes = {
       closed: 'unavailable',
