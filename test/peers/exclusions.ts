@@ -26,4 +26,11 @@ export const EXCLUSIONS: readonly Exclusion[] = [
     why: 'it knows no 12-hour limit, which AWS documents and the driver keeps by itself',
     fails: /'done'/,
   },
+  {
+    peer: 'localstack',
+    on: 'a FIFO queue that gives a message up after 4 receives',
+    name: 'field case 6: where stale handles are not detected, one is answered without an error and the answer proves nothing',
+    why: 'a stale release takes the message from its holder, whose delete is then refused as expired',
+    fails: /nothing may be handed out after the current owner completed the message/,
+  },
 ];
