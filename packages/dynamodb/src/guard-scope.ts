@@ -105,7 +105,10 @@ export function decideLook(
 ): Decision<LookVerdict> {
   const fenced = fence(scope, ask.token, now.latest + SEAL_MS);
   if ('stale' in fenced) return { answer: fenced };
-  return { answer: stateOf(find(scope, ask.key), now), ...changed(scope, fenced.scope) };
+  // What was answered rests on the seal, so it has to outlast a call that is still on its way, whatever the retention of the requests before.
+  const lasts = scope.keepUntil >= now.latest + SEAL_MS / 2;
+  const kept = lasts ? changed(scope, fenced.scope) : { next: fenced.scope };
+  return { answer: stateOf(find(scope, ask.key), now), ...kept };
 }
 
 export function decideResolve(

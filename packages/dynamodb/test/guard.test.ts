@@ -217,3 +217,18 @@ test('an item of another shape under a scope is told of and left alone', async (
     field: 'scope',
   });
 });
+
+test('a look that says absent seals the scope for longer than the retention of the requests before it', async () => {
+  const guard = table.guard();
+  // A receiver that forgets after a minute has seen the token already.
+  await guard.begin(ask({ key: 'other', token: 5, retentionMs: 60_000 }), never());
+  await guard.finish({ scope: 's', key: 'other', hold: 'h' }, response(), never());
+  const before = Number((await table.item('guard#s'))?.['ttl']?.N);
+  expect(await guard.look({ scope: 's', token: 5, key: 'k' }, never())).toBe('absent');
+  const after = Number((await table.item('guard#s'))?.['ttl']?.N);
+  expect(after - before).toBeGreaterThan((29 * DAY_MS) / 1_000);
+  // Once is enough for a while.
+  const item = await table.item('guard#s');
+  await guard.look({ scope: 's', token: 5, key: 'k' }, never());
+  expect(await table.item('guard#s')).toEqual(item);
+});
