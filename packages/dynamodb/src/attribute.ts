@@ -7,7 +7,8 @@ export type Item = Readonly<Record<string, AttributeValue>>;
 /** The most bytes of an item. See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html */
 export const MAX_ITEM_BYTES: number = 400 * 1024;
 
-// Sets and bytes have no form in JSON: an attribute that somebody else gave an item is kept in a wrapping of its own.
+// Sets, bytes and numbers beyond JavaScript's have no form in JSON: an attribute that somebody else gave an item is kept in a wrapping of its own.
+const NUMBER = 'dynamodb:number';
 const BYTES = 'dynamodb:bytes';
 const STRINGS = 'dynamodb:strings';
 const NUMBERS = 'dynamodb:numbers';
@@ -19,10 +20,14 @@ const BLOBS = 'dynamodb:byte-sets';
  * @throws LeaseholdError `bad-request` for what neither the service (38 digits, 1e-130 to 1e126) nor a reader (2^53) could keep.
  */
 export function numberText(value: number, name: string): string {
-  const size = Math.abs(value);
-  const fits = Number.isInteger(value) ? Number.isSafeInteger(value) : size >= 1e-130 && size < 1e126;
-  if (!fits) throw new LeaseholdError('bad-request', `${name} is ${value}, which cannot be stored.`, { field: name });
+  if (!canBeStored(value))
+    throw new LeaseholdError('bad-request', `${name} is ${value}, which cannot be stored.`, { field: name });
   return Object.is(value, -0) ? '0' : String(value);
+}
+
+function canBeStored(value: number): boolean {
+  const size = Math.abs(value);
+  return Number.isInteger(value) ? Number.isSafeInteger(value) : size >= 1e-130 && size < 1e126;
 }
 
 /** A stored number; NaN for one that JavaScript could not give back as it is. */
@@ -42,6 +47,7 @@ export function attributeOf(value: Json, name: string): AttributeValue {
   const [only, ...more] = entries;
   if (only && more.length === 0) {
     const [wrapping, inner] = only;
+    if (wrapping === NUMBER) return { N: inner as string };
     if (wrapping === BYTES) return { B: Buffer.from(inner as string, 'base64') };
     if (wrapping === STRINGS) return { SS: [...(inner as readonly string[])] };
     if (wrapping === NUMBERS) return { NS: [...(inner as readonly string[])] };
@@ -52,10 +58,10 @@ export function attributeOf(value: Json, name: string): AttributeValue {
   return { M: members };
 }
 
-/** JSON from an attribute. A number beyond 2^53 comes back as NaN, which no reader of records lets pass. */
+/** JSON from an attribute. A number that JavaScript cannot keep comes back wrapped: it is written as it was, and no reader of records takes it for one. */
 export function jsonOf(attribute: AttributeValue): Json {
   if (attribute.S !== undefined) return attribute.S;
-  if (attribute.N !== undefined) return numberOf(attribute.N);
+  if (attribute.N !== undefined) return isKept(attribute.N) ? Number(attribute.N) : { [NUMBER]: attribute.N };
   if (attribute.BOOL !== undefined) return attribute.BOOL;
   if (attribute.M !== undefined) {
     const members: Record<string, Json> = {};
@@ -68,6 +74,11 @@ export function jsonOf(attribute: AttributeValue): Json {
   if (attribute.NS !== undefined) return { [NUMBERS]: attribute.NS };
   if (attribute.BS !== undefined) return { [BLOBS]: attribute.BS.map(base64) };
   return null;
+}
+
+function isKept(text: string): boolean {
+  const value = Number(text);
+  return canBeStored(value) && digitsOf(String(value)) === digitsOf(text);
 }
 
 function base64(bytes: Uint8Array): string {
@@ -101,9 +112,13 @@ function attributeBytes(value: AttributeValue): number {
 
 /** Two digits to the byte, zeros at either end not counted, and a byte for the exponent. */
 function numberBytes(text: string): number {
-  const digits = text
+  return Math.ceil(digitsOf(text).length / 2) + (text.startsWith('-') ? 2 : 1);
+}
+
+/** The digits that tell, without zeros at either end. */
+function digitsOf(text: string): string {
+  return text
     .replace(/e.*$/i, '')
     .replace(/[^0-9]/g, '')
     .replace(/^0+|0+$/g, '');
-  return Math.ceil(digits.length / 2) + (text.startsWith('-') ? 2 : 1);
 }
