@@ -30,8 +30,10 @@ const STEP = 10;
 /** Items read at once. */
 const READS = 16;
 const SCAN_STEP = 1_000;
-/** A call looks at so many items at most; a page may then be short, or empty, and still have a cursor. */
+/** A call looks at so many items at most; a page may then be short, or empty, and still have a cursor. It has to be done in seconds. */
 const MOST_ITEMS = 20_000;
+/** Where each item is a read of its own. */
+const MOST_READS = 2_000;
 /** After every lane's entries, which begin with digits. */
 const NEWEST = '~';
 
@@ -74,9 +76,11 @@ async function listOpen(
   // An entry that changes its lane meanwhile may show up in both.
   const seen = new Set<string>();
   let last = after;
-  for (let looked = 0; looked < MOST_ITEMS;) {
+  for (let looked = 0; looked < MOST_READS;) {
     const some: Item[] = [];
-    while (some.length < Math.min(READS, query.limit)) {
+    // Where not everything matches there will be more to read than was asked for.
+    const most = looked === 0 ? Math.min(READS, query.limit) : READS;
+    while (some.length < most) {
       await refill(listing, lanes, step, signal);
       const entry = takeNewest(lanes, names);
       if (!entry) break;
