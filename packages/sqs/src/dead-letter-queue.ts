@@ -22,6 +22,7 @@ const HIDDEN_SECONDS = 300;
 /** Waits for an answer of all of SQS's servers; without a wait it asks some of them only. */
 const WAIT_SECONDS = 1;
 const MORE = 'more';
+const never = new AbortController().signal;
 
 /**
  * SQS has no way to look at a message without receiving it. So a listing takes the letters page by page, which keeps them from coming twice, and gives all
@@ -50,8 +51,8 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
     for (let at = 0; at < handles.length; at += BATCH)
       await changeVisibility(calls, deadLetterQueueUrl, handles.slice(at, at + BATCH), () => 0, signal);
   };
-  const move = async (handles: readonly SqsHandle[], signal: AbortSignal): Promise<number> => {
-    if (handles.length === 0) return 0;
+  const move = async (handles: readonly SqsHandle[], signal: AbortSignal): Promise<readonly SqsHandle[]> => {
+    if (handles.length === 0) return [];
     const entries = handles.map((handle) => {
       const { text, encoded } = textOfBody(handle.body);
       return { MessageBody: text, MessageAttributes: writeAttributes(ownAttributes(handle), encoded, handle.foreign) };
@@ -60,7 +61,7 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
     const sent = handles.filter((_, index) => 'messageId' in (outcomes[index] ?? {}));
     // A letter that stays after all is one that comes twice; its token tells.
     await remove(calls, deadLetterQueueUrl, sent, signal);
-    return sent.length;
+    return sent;
   };
   return {
     async page({ limit, cursor }, signal) {
@@ -86,16 +87,25 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
     },
     async redrive(messageIds, signal) {
       const wanted = new Set(messageIds);
-      const others: Receipt[] = [];
+      /** Taken, and still in the dead-letter queue. */
+      const held = new Map<string, Receipt>();
       let moved = 0;
-      while (wanted.size > 0) {
-        const some = await take(BATCH, signal);
-        if (some.length === 0) break;
-        const chosen = some.filter(({ messageId }) => wanted.delete(messageId));
-        for (const handle of some) if (!chosen.includes(handle)) others.push({ receipt: handle.receipt });
-        moved += await move(chosen, signal);
+      try {
+        while (wanted.size > 0) {
+          const some = await take(BATCH, signal);
+          if (some.length === 0) break;
+          for (const { messageId, receipt } of some) held.set(messageId, { receipt });
+          const sent = await move(
+            some.filter(({ messageId }) => wanted.delete(messageId)),
+            signal,
+          );
+          for (const { messageId } of sent) held.delete(messageId);
+          moved += sent.length;
+        }
+      } finally {
+        // Also when it was stopped halfway, for the next try is to find them. Refused, they come back by themselves.
+        await giveBack([...held.values()], never).catch(() => undefined);
       }
-      await giveBack(others, signal);
       return moved;
     },
   };

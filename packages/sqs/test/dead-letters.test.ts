@@ -189,6 +189,25 @@ describe('what lies in a dead-letter queue', () => {
     await queue.dispose();
   });
 
+  test('what a redrive took and could not move is there for the next try at once', async () => {
+    const queue = await one.queue({ deadLetter: true });
+    const driver = queue.driver();
+    await reject(driver, 12);
+    const all = (await allLetters(driver, 100)).map(({ messageId }) => messageId);
+    one.server.faults.on('SendMessageBatch', kinds.failBefore('unavailable'));
+    await expect(answered(readable(driver).redrive(all, never()))).rejects.toMatchObject({
+      name: 'ServiceUnavailable',
+    });
+    expect(await queue.letters()).toHaveLength(12);
+    one.server.faults.on(
+      'SendMessageBatch',
+      kinds.failEntries({}, (index) => index === 0),
+    );
+    expect(await answered(readable(driver).redrive(all.slice(0, 2), never()))).toBe(1);
+    expect(await queue.letters()).toHaveLength(11);
+    await queue.dispose();
+  });
+
   test('cannot be read on a FIFO queue, and is not there without one', async () => {
     const fifo = await one.queue({ fifo: true, deadLetter: true });
     expect(fifo.driver().deadLetters).toBeUndefined();
