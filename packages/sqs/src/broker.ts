@@ -15,6 +15,7 @@ import { createPolls } from './polls.ts';
 import {
   capabilitiesOf,
   isFifo,
+  MOST_BYTES,
   readDepth,
   readSettings,
   TOTAL_LEASE_MS,
@@ -119,7 +120,7 @@ export function sqsBroker(options: SqsBrokerOptions): SqsBroker {
     open,
     async send(messages, signal) {
       check(signal);
-      const entries = messages.map((message) => prepare(message, fifo, capabilities.maxBodyBytes));
+      const entries = messages.map((message) => prepare(message, fifo, settings.maxMessageBytes ?? MOST_BYTES));
       return sendEntries(calls, queueUrl, entries, signal);
     },
     async receive({ max, leaseMs, waitMs }, signal) {

@@ -3,7 +3,7 @@ import type { SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
 import { TASK_ID_ATTRIBUTE, type BrokerErrorCode, type OutgoingMessage, type SendOutcome } from '@leasehold/core';
 import { countedBytes, writeAttributes } from './message-attributes.ts';
 import { textOfBody } from './message-text.ts';
-import { BATCH, MOST_BYTES } from './queue-settings.ts';
+import { BATCH, bodyBytes, MOST_BYTES } from './queue-settings.ts';
 import type { SqsCalls } from './sqs-client.ts';
 import { classifySqsError, failedEntry } from './sqs-errors.ts';
 
@@ -52,10 +52,10 @@ function hash(id: string): string {
 export type Prepared = Entry | { readonly failed: BrokerErrorCode };
 
 /** Writes a message for a queue; one that is too large for it is refused here, since SQS would refuse its whole batch. */
-export function prepare(message: OutgoingMessage, fifo: boolean, maxBodyBytes: number): Prepared {
-  if (message.body.byteLength > maxBodyBytes) return { failed: 'invalid' };
+export function prepare(message: OutgoingMessage, fifo: boolean, maxMessageBytes: number): Prepared {
+  if (message.body.byteLength > bodyBytes(maxMessageBytes)) return { failed: 'invalid' };
   const entry = entryOf(message, fifo);
-  return sizeOf(entry) > MOST_BYTES ? { failed: 'invalid' } : entry;
+  return sizeOf(entry) > maxMessageBytes ? { failed: 'invalid' } : entry;
 }
 
 /**

@@ -29,6 +29,11 @@ export function isFifo(queueUrl: string): boolean {
   return queueUrl.endsWith('.fifo');
 }
 
+/** The longest body of a message, its attributes apart. */
+export function bodyBytes(maxMessageBytes: number): number {
+  return maxMessageBytes - RESERVED_BYTES;
+}
+
 /** What a queue with these settings can do. */
 export function capabilitiesOf(queueUrl: string, settings: SqsQueueSettings): BrokerCapabilities {
   const { deadLetterQueueUrl, maxReceiveCount, maxMessageBytes = MOST_BYTES } = settings;
@@ -36,7 +41,7 @@ export function capabilitiesOf(queueUrl: string, settings: SqsQueueSettings): Br
   return {
     // A FIFO queue puts several messages of a group into one receive; one at a time is what ordering means to core.
     maxBatch: { send: BATCH, receive: fifo ? 1 : BATCH, handles: BATCH },
-    maxBodyBytes: maxMessageBytes - RESERVED_BYTES,
+    maxBodyBytes: bodyBytes(maxMessageBytes),
     maxBatchBytes: MOST_BYTES - BATCH * RESERVED_BYTES,
     // A wait is whole seconds and half a lease at most, so a lease of one second could not wait at all.
     leaseMs: { min: 2 * SECOND, max: TOTAL_LEASE_MS, step: SECOND },

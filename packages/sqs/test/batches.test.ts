@@ -174,6 +174,22 @@ describe('field case 38: sizes are bytes', () => {
     );
   });
 
+  test('a message that its attributes make too large for the queue fails alone, and is not asked for', async () => {
+    const small = queue.driver({ settings: { maxMessageBytes: 2_000 } });
+    const before = calls('SendMessageBatch');
+    const outcomes = await small.send(
+      [
+        { ...message('x'.repeat(1_700)), attributes: { a: 'y'.repeat(300) } },
+        { ...message('x'.repeat(1_700)), attributes: { a: 'y'.repeat(200) } },
+      ],
+      never(),
+    );
+    expect(outcomes).toMatchObject([{ failed: 'invalid' }, { messageId: expect.any(String) as string }]);
+    expect(calls('SendMessageBatch') - before).toBe(1);
+    const [entry, ...more] = one.server.faults.log.at(-1)?.request.json['Entries'] as readonly object[];
+    expect([entry, more]).toMatchObject([{ MessageAttributes: { a: { StringValue: 'y'.repeat(200) } } }, []]);
+  });
+
   test('when the second call of a send fails, what the first one sent is told', async () => {
     const driver = queue.driver();
     one.server.faults.on('SendMessageBatch', kinds.failBefore('throttled'), { nth: 2 });
