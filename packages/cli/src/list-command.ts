@@ -1,5 +1,6 @@
 import type { LedgerQuery, Stage, StoreTime, TaskRecord, TaskState } from '@leasehold/core';
 import { EXIT } from './failure.ts';
+import { listPages } from './list-pages.ts';
 import { withLedger, type StoreOptions } from './open-ledger.ts';
 import { depthsOf } from './operator/queue-depth.ts';
 import { plainTable } from './plain-table.ts';
@@ -29,7 +30,7 @@ export async function listCommand(options: ListOptions): Promise<number> {
   };
   const whole = Object.keys(query).length === 1;
   const { records, now, cursor, depths } = await withLedger(options, async ({ client, address }) => ({
-    ...(await client.list(query)),
+    ...(await listPages(client, query)),
     depths: whole && !options.json ? await depthsOf(options, address) : [],
   }));
   const rows = records.map((record) => summary(record, now));
