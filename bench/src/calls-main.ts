@@ -3,7 +3,7 @@ import { createTable, dynamoDbLedger } from '@leasehold/dynamodb';
 import { sqsBroker } from '@leasehold/sqs';
 import { createWorker, defineTask } from '@leasehold/worker';
 import { answerParent } from './child-answers.ts';
-import type { SideOptions } from './side.ts';
+import { until, type SideOptions } from './side.ts';
 import { dynamoDbClient, fillQueue, sqsClient } from './sides/aws-clients.ts';
 
 /** Calls by the name of their operation. */
@@ -60,7 +60,7 @@ async function count(options: SideOptions, tasks: number, effect: boolean): Prom
   });
   const worker = createWorker({ broker, tasks: [task], concurrency, signals: false, poll: '1s' });
   const running = worker.run();
-  while (worker.stats.outcomes.settled < tasks) await new Promise<void>((resolve) => setTimeout(resolve, 2));
+  await until(() => worker.stats.outcomes.settled >= tasks, 2);
   await broker.drain();
   // The poll that waits at the empty queue is not of these tasks.
   const result = { ...counted };

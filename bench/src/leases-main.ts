@@ -1,6 +1,7 @@
 import { createLeaseBroker, subscribe, systemClock, virtualClock, type Clock, type LeaseBroker } from '@leasehold/core';
 import { createWorker, defineTask, type Worker } from '@leasehold/worker';
 import { answerParent } from './child-answers.ts';
+import { until } from './side.ts';
 import { echoLedger, syntheticQueue, type SyntheticQueue } from './synthetic-drivers.ts';
 
 /** What holding many leases for some beats came to. */
@@ -87,7 +88,7 @@ async function heap(count: number, beats: number): Promise<number> {
     const before = await heapUsed();
     each.queue.waiting['long'] = wanted;
     void each.worker.run();
-    while (each.held() < wanted) await new Promise<void>((resolve) => setImmediate(resolve));
+    await until(() => each.held() >= wanted);
     for (let beat = 0; beat < beats; beat++) await clock.advance(LEASE_MS / 3);
     // Until the beats of the last step are over.
     await clock.advance(1_000);
@@ -107,7 +108,7 @@ async function hold(count: number, leaseMs: number, lengths: number): Promise<Le
   });
   queue.waiting['long'] = count;
   void worker.run();
-  while (held() < count) await new Promise<void>((resolve) => setTimeout(resolve, 5));
+  await until(() => held() >= count, 5);
   const cpu = process.cpuUsage();
   const from = performance.now();
   const calls = { ...queue.calls };

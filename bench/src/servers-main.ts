@@ -17,6 +17,11 @@ answerParent({
     if (!sqs) throw new Error('the servers are not started');
     return (await sqs.createQueue(name, { visibilitySeconds: 90 })).url;
   },
+  /** Milliseconds of CPU that this process has used. */
+  cpu(): number {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1_000;
+  },
   async close() {
     await Promise.all([sqs?.close(), dynamodb?.close()]);
   },

@@ -6,6 +6,8 @@ export interface ServerProcess {
   readonly servers: Servers;
   /** Makes a queue and gives its URL. */
   queue(name: string): Promise<string>;
+  /** Milliseconds of CPU that the servers have used. */
+  cpu(): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -15,6 +17,7 @@ export async function startServers(): Promise<ServerProcess> {
   return {
     servers,
     queue: (name) => child.ask('queue', name) as Promise<string>,
+    cpu: () => child.ask('cpu') as Promise<number>,
     async close() {
       await child.ask('close');
       await child.close();

@@ -37,6 +37,12 @@ export interface SideOptions {
   readonly concurrency: number;
 }
 
+/** Resolves once `holds`, looking every `everyMs`, or at every turn of the event loop. */
+export async function until(holds: () => boolean, everyMs = 0): Promise<void> {
+  while (!holds())
+    await new Promise<void>((resolve) => (everyMs > 0 ? setTimeout(resolve, everyMs) : setImmediate(resolve)));
+}
+
 /** Measures `work`, which ends when `count` tasks are acknowledged. */
 export async function measured(tasks: number, work: () => Promise<unknown>): Promise<Measured> {
   const cpu = process.cpuUsage();

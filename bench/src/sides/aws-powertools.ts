@@ -1,14 +1,27 @@
 import { IdempotencyConfig, makeIdempotent } from '@aws-lambda-powertools/idempotency';
 import { DynamoDBPersistenceLayer } from '@aws-lambda-powertools/idempotency/dynamodb';
+import { CreateTableCommand, waitUntilTableExists, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Message } from '@aws-sdk/client-sqs';
 import type { Side, SideOptions } from '../side.ts';
 import { dynamoDbClient, sqsClient } from './aws-clients.ts';
-import { createPlainTable } from './aws-raw.ts';
 import { consumerSide } from './sqs-consumer.ts';
 
 interface Event {
   readonly id: string;
   readonly data: { readonly n: number };
+}
+
+/** A table with the one key `id`, as its documentation asks for. */
+async function createPlainTable(client: DynamoDBClient, table: string): Promise<void> {
+  await client.send(
+    new CreateTableCommand({
+      TableName: table,
+      AttributeDefinitions: [{ AttributeName: 'id', AttributeType: 'S' }],
+      KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],
+      BillingMode: 'PAY_PER_REQUEST',
+    }),
+  );
+  await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 1, maxDelay: 1 }, { TableName: table });
 }
 
 /** One Consumer whose handler is made idempotent by the event's id, over a DynamoDB table, as the documentation of both says. */

@@ -1,6 +1,6 @@
 import { createLeaseBroker } from '@leasehold/core';
 import { createWorker, defineTask } from '@leasehold/worker';
-import { measured, type Side, type SideOptions } from '../side.ts';
+import { measured, until, type Side, type SideOptions } from '../side.ts';
 import { echoLedger, syntheticQueue } from '../synthetic-drivers.ts';
 
 /** Short tasks run ten at a time, beside as many held leases as fill `concurrency`. Queue and ledger answer at once and keep nothing. */
@@ -30,7 +30,7 @@ export async function openHeldLeases({ concurrency }: SideOptions): Promise<Side
   const worker = createWorker({ broker, tasks: [long, short], concurrency, signals: false, poll: '1s' });
   queue.waiting['long'] = concurrency - SHORT;
   const running = worker.run();
-  while (held < concurrency - SHORT) await new Promise<void>((resolve) => setImmediate(resolve));
+  await until(() => held >= concurrency - SHORT);
   return {
     fill: async () => undefined,
     run: (count) =>

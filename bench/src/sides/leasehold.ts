@@ -1,6 +1,6 @@
 import type { LeaseBroker } from '@leasehold/core';
 import { createWorker, defineTask } from '@leasehold/worker';
-import { measured, type Measured, type Side } from '../side.ts';
+import { measured, until, type Measured, type Side } from '../side.ts';
 
 const TYPE = 'bench';
 /** Enqueued by one call. */
@@ -36,7 +36,7 @@ export function leaseholdSide(broker: LeaseBroker, concurrency: number): Side {
         running = worker.run();
         await allStarted;
         // Settled is not done: the message has to be acknowledged too.
-        while (worker.stats.outcomes.settled < count) await new Promise<void>((resolve) => setImmediate(resolve));
+        await until(() => worker.stats.outcomes.settled >= count);
         await broker.drain();
       });
       await worker.stop();

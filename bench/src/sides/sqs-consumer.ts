@@ -1,6 +1,6 @@
 import type { Message, SQSClient } from '@aws-sdk/client-sqs';
 import { Consumer, type ConsumerOptions } from 'sqs-consumer';
-import { measured, type Side, type SideOptions } from '../side.ts';
+import { measured, until, type Side, type SideOptions } from '../side.ts';
 import { fillQueue, sqsClient } from './aws-clients.ts';
 
 /** One Consumer with batches of ten, on the same client and with the same wait as every other side. */
@@ -33,7 +33,7 @@ export function consumerSide(
       consumer.on('processing_error', (error) => (failure = error));
       const result = await measured(count, async () => {
         consumer.start();
-        while (acknowledged < count && !failure) await new Promise<void>((resolve) => setTimeout(resolve, 1));
+        await until(() => acknowledged >= count || failure !== undefined, 1);
       });
       const stopped = new Promise<void>((resolve) => consumer.once('stopped', () => resolve()));
       consumer.stop();

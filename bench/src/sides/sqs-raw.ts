@@ -42,7 +42,8 @@ export function rawLoops(client: SQSClient, options: SideOptions, work: (message
       const result = await measured(count, async () => {
         for (let started = 0; started < options.concurrency; started += 10) loops.push(loop(state));
         // The last polls find an empty queue and wait: that is not counted.
-        while (state.left > 0) await Promise.race([Promise.all(loops), new Promise((resolve) => setTimeout(resolve, 1))]);
+        while (state.left > 0)
+          await Promise.race([Promise.all(loops), new Promise((resolve) => setTimeout(resolve, 1))]);
       });
       await Promise.all(loops);
       return result;

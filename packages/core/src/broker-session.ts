@@ -68,6 +68,8 @@ const POLL_GRACE_MS = 5_000;
 const RETRY = { firstMs: 100, maxMs: 2_000 };
 const MOST_TRIES = 5;
 const LINGER_MS = 20;
+/** Nothing waits for an acknowledgement; with ordering the next message of the group does. */
+const COMPLETE_LINGER_MS = 50;
 
 interface HandleCall {
   readonly held: Held;
@@ -220,7 +222,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     open: openAtLast,
     hold,
     async receive(ask, signal) {
-      await open();
+      await open(signal);
       const { maxBatch } = driver.capabilities;
       const sentAt = clock.monotonic();
       const leaseMs = clamp(ask.leaseMs);
@@ -279,7 +281,9 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       end(held, () =>
         run(
           held,
-          handles('complete', LINGER_MS / 2, (batch, signal) => driver.complete(handlesOf(batch), signal)),
+          handles('complete', driver.capabilities.ordering ? LINGER_MS / 2 : COMPLETE_LINGER_MS, (batch, signal) =>
+            driver.complete(handlesOf(batch), signal),
+          ),
         ),
       ),
     release(held, delayMs) {

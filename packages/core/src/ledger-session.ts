@@ -24,6 +24,8 @@ export interface Unanswered {
 export interface LedgerSession {
   readonly driver: LedgerDriver;
   readonly capabilities: LedgerCapabilities;
+  /** Asks the driver's store what has to be asked once. Rejects with the driver's error, or when the signal aborts. */
+  open(signal?: AbortSignal): Promise<void>;
   /** One sending of a conditional write. */
   put(
     next: TaskRecord,
@@ -65,11 +67,25 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
       return { unanswered: timeout ? 'timeout' : driver.classify(error), error };
     }
   };
+  /** The read of the time that is under way: a worker that starts asks for all of its tasks at once. */
+  let reading: { readonly timeoutMs: number; readonly answer: ReturnType<LedgerSession['get']> } | undefined;
+  const readTime = (taskId: string, timeoutMs: number): ReturnType<LedgerSession['get']> => {
+    // Who joins one waits for no longer than for its own.
+    if (reading && reading.timeoutMs <= timeoutMs) return reading.answer;
+    const answer = session.get(taskId, timeoutMs);
+    const mine = { timeoutMs, answer };
+    reading = mine;
+    void answer.then(() => {
+      if (reading === mine) reading = undefined;
+    });
+    return answer;
+  };
   const session: LedgerSession = {
     driver,
     get capabilities() {
       return driver.capabilities;
     },
+    open,
     put: (next, lease, expect, timeoutMs) =>
       attempt('put', timeoutMs, (signal) => driver.put(next, lease, expect, signal)),
     get: (taskId, timeoutMs) => attempt('get', timeoutMs, (signal) => driver.get(taskId, signal)),
@@ -80,7 +96,7 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
     async time(taskId, timeoutMs) {
       const known = time.estimate(clock.monotonic());
       if (known) return known;
-      const read = await session.get(taskId, timeoutMs);
+      const read = await readTime(taskId, timeoutMs);
       return 'unanswered' in read ? read : (time.estimate(clock.monotonic()) ?? read.now);
     },
     close: () => closeDriver(clock, driver),

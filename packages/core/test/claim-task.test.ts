@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import type { ClaimOutcome } from '../src/claim-task.ts';
+import { claimTask, type ClaimOutcome } from '../src/claim-task.ts';
+import { ledgerSession } from '../src/ledger-session.ts';
 import { bench, finish, granted, REQUESTS, TIMING } from './lease-bench.ts';
 import { ANSWER_LOST, LOST } from './slow-ledger.ts';
-import { RETENTION_MS, START } from './task-events.ts';
+import { claim, RETENTION_MS, START } from './task-events.ts';
 
 const { leaseMs: L, marginMs: J } = TIMING;
 
@@ -11,6 +12,25 @@ test('a first claim is one read of the time and one write', async () => {
   const lease = await granted(claimAs('svc/a#1'));
   expect(lease.record).toMatchObject({ fencingToken: 1, attempt: 1, version: 1, leaseExpiresAt: ledger.time() + L });
   expect([ledger.reads, ledger.sent.length, clock.pending]).toEqual([1, 1, 0]);
+});
+
+test('claims that begin together read the time once, those that began to read with less patience apart', async () => {
+  const { clock, ledger, session, claimAs } = bench();
+  ledger.travels.get.push({ upMs: 5, downMs: 5 });
+  const { type: _type, opId: _opId, leaseMs: _leaseMs, ...asked } = claim({ owner: 'svc/a#1' });
+  const claims = Array.from({ length: 10 }, (_, n) =>
+    claimTask(session, clock, TIMING, { ...asked, taskId: `t-${n}` }),
+  );
+  const outcomes = await finish(clock, Promise.all(claims));
+  expect(outcomes.every((outcome) => 'lease' in outcome)).toBe(true);
+  expect([ledger.reads, ledger.sent.length]).toEqual([1, 10]);
+  // Another session knows nothing of it, and nobody waits for longer than for an answer of its own.
+  ledger.travels.get.push(LOST, { upMs: 5, downMs: 5 });
+  const fresh = ledgerSession(ledger, clock);
+  const patient = fresh.time('t-0', 60_000);
+  expect(await finish(clock, fresh.time('t-1', 1_000))).toHaveProperty('latest');
+  await finish(clock, patient);
+  await granted(claimAs('svc/b#2', { taskId: 't-b' }));
 });
 
 test('case 13: a claim that was stored and whose answer was lost is recognised, not taken for another owner', async () => {

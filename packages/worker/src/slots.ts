@@ -2,8 +2,12 @@
 export interface Slots {
   readonly size: number;
   readonly taken: number;
+  /** Places that are neither taken nor kept for what a poll may bring. */
+  readonly open: number;
   take(): void;
   free(): void;
+  /** Keeps places for a poll, until the returned function is called. */
+  keep(count: number): () => void;
   /** Resolves at the next `free`, or `wake`. */
   change(): Promise<void>;
   wake(): void;
@@ -12,6 +16,7 @@ export interface Slots {
 /** `size` places. */
 export function createSlots(size: number): Slots {
   let taken = 0;
+  let kept = 0;
   let waiting: (() => void)[] = [];
   const wake = (): void => {
     const woken = waiting;
@@ -23,10 +28,17 @@ export function createSlots(size: number): Slots {
     get taken() {
       return taken;
     },
+    get open() {
+      return size - taken - kept;
+    },
     take: () => void taken++,
     free() {
       taken--;
       wake();
+    },
+    keep(count) {
+      kept += count;
+      return () => void (kept -= count);
     },
     change: () => new Promise((resolve) => waiting.push(resolve)),
     wake,

@@ -18,6 +18,10 @@ const RECEIVE_BACKOFF = { firstMs: 500, maxMs: 30_000 };
 /** Several brokers share the places; none keeps its share through a long empty poll. */
 const SHARED_POLL_MS = 1_000;
 const OVERDUE_MS = 6_000;
+/** How long places that came free wait for others, so that one call fills them all. */
+const GATHER_MS = 10;
+/** Polls beside the one that waits. */
+const MOST_HELPERS = 16;
 
 /** `begin` starts a delivery in a slot it takes. */
 export function createStation(parts: {
@@ -31,28 +35,62 @@ export function createStation(parts: {
 }): Station {
   const { broker, settings, slots, shares, stopping, index } = parts;
   const { clock } = settings;
-  const waitMs = settings.brokers.length === 1 ? settings.pollMs : Math.min(settings.pollMs, SHARED_POLL_MS);
+  const alone = settings.brokers.length === 1;
+  const waitMs = alone ? settings.pollMs : Math.min(settings.pollMs, SHARED_POLL_MS);
   let failures = 0;
-  let pollSince: number | undefined;
   /** A driver that has to ask its backend knows only once it has been opened, at the latest by the first poll. */
   let maxDeliveries = broker.capabilities.maxDeliveries;
+  /** The last poll brought all it asked for: there is more. */
+  let plenty = false;
+  const underWay = new Set<{ readonly endsAt: number }>();
+  const helpers = new Set<Promise<void>>();
+  /** What one call brings at most. */
+  const full = (): number => Math.min(broker.capabilities.maxBatch.receive, slots.size);
 
-  const poll = async (max: number): Promise<void> => {
-    pollSince = clock.monotonic();
+  const poll = async (max: number, wait: number): Promise<void> => {
+    const ask = Math.min(max, broker.capabilities.maxBatch.receive);
+    const call = { endsAt: clock.monotonic() + wait + OVERDUE_MS };
+    const giveUp = slots.keep(ask);
+    underWay.add(call);
     let received: readonly HeldDelivery[] = [];
     try {
-      received = await broker.receive({ max, leaseMs: settings.longestLeaseMs, waitMs, signal: stopping });
+      received = await broker.receive({ max: ask, leaseMs: settings.longestLeaseMs, waitMs: wait, signal: stopping });
       failures = 0;
       if (maxDeliveries !== broker.capabilities.maxDeliveries) {
         maxDeliveries = broker.capabilities.maxDeliveries;
         warnOfDeliveries(broker, [...settings.tasks.values()], settings.logger);
       }
     } finally {
-      pollSince = undefined;
+      underWay.delete(call);
+      giveUp();
+      plenty = received.length === ask;
       shares.answered(index, received.length);
       for (const held of received) parts.begin(station, held);
+      if (received.length === full()) help();
       slots.wake();
     }
+  };
+  /**
+   * Where there is more than a full call brings, others help, each with a full call and without waiting for what may come. Where a call brings one
+   * message alone, as many calls would come back empty in the end as there are places.
+   */
+  const help = (): void => {
+    const most = alone && full() > 1 ? MOST_HELPERS : 0;
+    while (helpers.size < most && !stopping.aborted && slots.open >= 2 * full()) {
+      const helper = poll(full(), 0).catch((error: unknown) => (stopping.aborted ? undefined : failed(error)));
+      helpers.add(helper);
+      void helper.finally(() => helpers.delete(helper));
+    }
+  };
+  /** A call costs the same for one message as for ten: where there is more, places that come free together are asked for together. */
+  const gather = async (): Promise<void> => {
+    const wait = { over: false };
+    const timer = clock.timer(GATHER_MS, () => {
+      wait.over = true;
+      slots.wake();
+    });
+    while (!wait.over && !stopping.aborted && slots.open < full()) await slots.change();
+    timer.cancel();
   };
   const failed = async (error: unknown): Promise<void> => {
     const delayMs = backoffDelay(RECEIVE_BACKOFF, ++failures);
@@ -86,22 +124,24 @@ export function createStation(parts: {
       },
     }),
     get ready() {
-      return failures === 0 && (pollSince === undefined || clock.monotonic() - pollSince < waitMs + OVERDUE_MS);
+      return failures === 0 && [...underWay].every(({ endsAt }) => clock.monotonic() < endsAt);
     },
     async intake() {
       while (!stopping.aborted) {
+        if (plenty && slots.open > 0 && slots.open < full()) await gather();
         // Asks for no more than can start now.
-        const max = shares.ask(index, slots.size - slots.taken);
+        const max = shares.ask(index, alone ? slots.open : slots.size - slots.taken);
         if (max <= 0) {
           await slots.change();
           continue;
         }
         try {
-          await poll(max);
+          await poll(max, waitMs);
         } catch (error) {
           if (!stopping.aborted) await failed(error);
         }
       }
+      await Promise.all(helpers);
     },
   };
   return station;

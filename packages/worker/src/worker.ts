@@ -1,5 +1,5 @@
 import { LeaseholdError, publish } from '@leasehold/core';
-import type { Acquired, AdoptOptions, HeldDelivery, Lease, Timer } from '@leasehold/core';
+import type { Acquired, AdoptOptions, HeldDelivery, Lease, LeaseBroker, Timer } from '@leasehold/core';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { BrokerPort } from './attempt-port.ts';
@@ -143,6 +143,15 @@ export function createWorker(options: WorkerOptions): Worker {
       `this worker knows no task of type ${JSON.stringify(type.slice(0, 60))}; such messages are handed back, for another worker of the queue.`,
     );
   };
+  let unclaimed = 0;
+  const warnOfClaim = ({ ledger }: LeaseBroker, cause: string): void => {
+    if (unclaimed++ % 100 !== 0) return;
+    const remedy = cause === 'denied' ? ' Check what this role may do with it.' : '';
+    settings.logger.warn(
+      { cause, unclaimed },
+      `a task could not be claimed: ${cause} (ledger ${ledger.driver.name}).${remedy} Its message comes back when its lease ends, and each time counts as a delivery.`,
+    );
+  };
   /** What a delivery has taken besides its slot. */
   interface Taken {
     type?: string;
@@ -216,7 +225,9 @@ export function createWorker(options: WorkerOptions): Worker {
     if (starts.count === 0) for (const resolve of starts.waiting.splice(0)) resolve();
   };
   const handle = async (station: Station, acquired: Exclude<Acquired, Lease>): Promise<void> => {
-    if (acquired.kind === 'replay') replayed++;
+    if (acquired.kind === 'handled') {
+      if (acquired.why === 'unanswered') warnOfClaim(station.broker, acquired.cause ?? 'unknown');
+    } else if (acquired.kind === 'replay') replayed++;
     else if (acquired.kind === 'busy') {
       if (stopping.signal.aborted) await station.broker.handBack(acquired.held, Math.max(1_000, acquired.waitMs));
       else station.parking.park(acquired);

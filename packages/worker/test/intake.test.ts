@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { sleep, type BrokerDriver } from '@leasehold/core';
+import { delayAnswer } from '@leasehold/core/testing';
 import { defineTask, type AnyTask } from '@leasehold/worker';
 import { World, type Host } from './harness.ts';
 
@@ -46,6 +47,64 @@ test('one slow task does not keep the other places empty', async () => {
   await world.clock.advance(5_000);
   expect(world.table.records.filter(({ state }) => state === 'settled')).toHaveLength(3);
   await world.until(() => world.quiet);
+  await world.end();
+});
+
+test('a deep queue is emptied by full calls, several under way at a time, and never more of it than can start', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const TASKS = 400;
+  const PLACES = 40;
+  const polls = { now: 0, most: 0 };
+  a.brokerFaults.on(
+    'receive',
+    async (call) => {
+      polls.most = Math.max(polls.most, ++polls.now);
+      await sleep(world.clock, 15);
+      try {
+        return await call.apply(call.args, call.signal);
+      } finally {
+        polls.now--;
+      }
+    },
+    { times: Infinity },
+  );
+  for (let number = 0; number < TASKS; number++)
+    await world.enqueue({ type: 'task', input: { ms: 20 + ((number * 7) % 31) } });
+  const task = defineTask({ type: 'task', run: (input: { ms: number }) => sleep(a.clock, input.ms) });
+  const run = a.work([task], { concurrency: PLACES });
+  let most = 0;
+  await world.until(() => {
+    most = Math.max(most, world.queue.inFlight.length);
+    return run.worker.stats.outcomes.settled === TASKS;
+  });
+  const calls = a.brokerFaults.callsOf('receive').length;
+  expect(polls.most).toBeGreaterThanOrEqual(3);
+  // What is settled stays in flight until it is acknowledged, with others.
+  expect(most).toBeLessThanOrEqual(PLACES + 2 * 10);
+  expect(calls).toBeLessThanOrEqual(1.2 * (TASKS / 10));
+  // A queue that is empty is polled by one call alone.
+  await world.clock.advance(60_000);
+  expect(polls.now).toBe(1);
+  await world.end();
+});
+
+test('where there is more, places that come free together are asked for together', async () => {
+  const world = new World();
+  const a = world.host('a');
+  a.brokerFaults.on('receive', delayAnswer(2), { times: Infinity });
+  for (let number = 0; number < 100; number++) await world.enqueue({ type: 'task', input: { ms: 50 + (number % 9) } });
+  const task = defineTask({ type: 'task', run: (input: { ms: number }, ctx) => sleep(a.clock, input.ms, ctx.signal) });
+  const run = a.work([task], { concurrency: 10 });
+  await world.until(() => run.worker.stats.outcomes.settled === 100);
+  expect(asked(a).length).toBeLessThanOrEqual(20);
+  // One place that is free alone does not wait for long.
+  await world.enqueue({ type: 'task', input: { ms: 1_000_000 } });
+  await world.until(() => run.worker.stats.running === 1);
+  const from = world.clock.monotonic();
+  const last = await world.enqueue({ type: 'task', input: { ms: 10 } });
+  await world.until(() => world.record(last)?.state === 'settled');
+  expect(world.clock.monotonic() - from).toBeLessThanOrEqual(30);
   await world.end();
 });
 
