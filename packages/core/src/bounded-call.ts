@@ -75,20 +75,38 @@ export function boundedCall<Result>(
 
 const OPEN_TIMEOUT_MS = 30_000;
 
-/** Asks a driver to open, once for all callers; after a failure the next caller asks again. */
+/**
+ * Asks a driver to open, once for all callers; after a failure the next caller asks again. Whoever brings a signal waits no longer than until it
+ * aborts; the opening goes on for the others.
+ */
 export function openOnce(
   clock: Clock,
   driver: { readonly name: string; open?(signal: AbortSignal): Promise<void> },
-): () => Promise<void> {
+): (signal?: AbortSignal) => Promise<void> {
   let opening: Promise<void> | undefined;
-  return async () => {
-    if (!driver.open) return;
-    opening ??= boundedCall(clock, `${driver.name}: open`, OPEN_TIMEOUT_MS, async (signal) => driver.open?.(signal));
-    try {
-      await opening;
-    } catch (error) {
-      opening = undefined;
-      throw error;
-    }
+  let opened = driver.open === undefined;
+  const start = (): Promise<void> => {
+    const mine = boundedCall(clock, `${driver.name}: open`, OPEN_TIMEOUT_MS, async (inner) => driver.open?.(inner));
+    mine.then(
+      () => (opened = true),
+      () => (opening = undefined),
+    );
+    return mine;
   };
+  return async (signal) => {
+    if (opened) return;
+    opening ??= start();
+    await (signal ? unlessAborted(opening, signal) : opening);
+  };
+}
+
+function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason as Error);
+    const over = (): void => signal.removeEventListener('abort', stop);
+    signal.addEventListener('abort', stop, { once: true });
+    work.then(resolve, reject);
+    work.then(over, over);
+    if (signal.aborted) stop();
+  });
 }

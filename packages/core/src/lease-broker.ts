@@ -47,11 +47,11 @@ export interface LeaseBroker extends AsyncDisposable {
   /** Sends tasks; writes nothing to the ledger. One outcome per task, in order; one that cannot be sent fails alone. */
   enqueue(tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]>;
   /**
-   * Receives and claims up to `max`. Rejects when the receive itself fails; a bad message fails alone. Resolves when the slowest has been dealt
+   * Receives and claims up to `max`. Rejects when the receive itself fails, or the ledger cannot be opened; a bad message fails alone. Resolves when the slowest has been dealt
    * with: a worker that is to start each task at once uses `receive` and `adopt`.
    */
   acquire(ask: AcquireOptions): Promise<readonly Acquired[]>;
-  /** Receives without claiming, for a worker that starts each delivery on its own with {@link LeaseBroker.adopt}. */
+  /** Receives without claiming, for a worker that starts each delivery on its own with {@link LeaseBroker.adopt}. Rejects as `acquire` does. */
   receive(ask: Pick<AcquireOptions, 'max' | 'leaseMs' | 'waitMs' | 'signal'>): Promise<readonly HeldDelivery[]>;
   /** Claims the task of a delivery: one that was pushed to us, was received, or was busy before. */
   adopt(delivery: Delivery | HeldDelivery, ask: AdoptOptions): Promise<Acquired>;
@@ -139,6 +139,12 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     return 'done';
   };
 
+  /** Without a ledger nothing could be claimed: what was taken would only use up its deliveries, and nobody would say why. */
+  const receive: LeaseBroker['receive'] = async (ask) => {
+    await ledger.open(ask.signal);
+    return session.receive(ask, ask.signal);
+  };
+
   const adopt = async (delivery: Delivery | HeldDelivery, ask: AdoptOptions): Promise<Acquired> => {
     const held = 'delivery' in delivery ? delivery : session.hold(delivery, clock.monotonic());
     const message = await desk.read(held);
@@ -203,9 +209,9 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     retentionMs,
     lingerMs: session.lingerMs,
     enqueue: (tasks) => enqueueTasks(session, codec, tasks),
-    receive: (ask) => session.receive(ask, ask.signal),
+    receive,
     async acquire(ask) {
-      const received = await session.receive(ask, ask.signal);
+      const received = await receive(ask);
       return Promise.all(received.map((held) => adopt(held, ask)));
     },
     adopt,

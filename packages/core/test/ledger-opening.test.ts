@@ -1,0 +1,74 @@
+import { expect, test } from 'vitest';
+import { virtualClock } from '../src/clock.ts';
+import { LeaseholdError } from '../src/errors.ts';
+import { createLeaseBroker } from '../src/lease-broker.ts';
+import { memoryBroker, memoryLedger } from '../src/memory/index.ts';
+import { finish } from './lease-bench.ts';
+
+function pair(open: (signal: AbortSignal) => Promise<void>) {
+  const clock = virtualClock();
+  const queue = memoryBroker({ clock });
+  let receives = 0;
+  const driver = {
+    ...queue,
+    receive: (...ask: Parameters<typeof queue.receive>) => {
+      receives++;
+      return queue.receive(...ask);
+    },
+  };
+  const broker = createLeaseBroker({ driver, ledger: { ...memoryLedger({ clock }), open }, clock });
+  return { clock, broker, receives: () => receives };
+}
+
+const ask = { max: 10, leaseMs: 30_000, waitMs: 0 };
+
+test('without its ledger a worker takes no message, is told why, and begins when the ledger is there', async () => {
+  let missing = true;
+  const { clock, broker, receives } = pair(async () => {
+    if (missing) throw new LeaseholdError('not-found', 'table t does not exist; make it.', { field: 'table' });
+  });
+  await finish(clock, broker.enqueue([{ type: 'a', input: 1 }]));
+  for (let tries = 0; tries < 20; tries++) {
+    await expect(finish(clock, broker.receive(ask))).rejects.toMatchObject({
+      message: 'table t does not exist; make it.',
+    });
+  }
+  expect(receives()).toBe(0);
+  missing = false;
+  const [held] = await finish(clock, broker.receive(ask));
+  // Not one delivery was used up meanwhile.
+  expect(held?.delivery.deliveryCount).toBe(1);
+});
+
+test('a stop does not wait for a ledger that hangs while it is opened, and leaves no listener', async () => {
+  const { clock, broker, receives } = pair(() => new Promise(() => undefined));
+  const stopping = new AbortController();
+  const receiving = broker.receive({ ...ask, signal: stopping.signal }).catch((error: unknown) => error);
+  await clock.advance(10);
+  stopping.abort(new Error('stopping'));
+  const before = clock.monotonic();
+  expect(await finish(clock, receiving)).toMatchObject({ message: 'stopping' });
+  expect(clock.monotonic()).toBe(before);
+  expect(receives()).toBe(0);
+});
+
+test('who waits for an opening that others gave up gets its outcome, and a failed one is asked for again', async () => {
+  let opens = 0;
+  const { clock, broker } = pair(
+    () =>
+      new Promise((resolve, reject) => {
+        opens++;
+        clock.timer(1_000, () => (opens === 1 ? reject(new Error('not yet')) : resolve()));
+      }),
+  );
+  const stopping = new AbortController();
+  const impatient = broker.receive({ ...ask, signal: stopping.signal }).catch((error: unknown) => error);
+  const patient = [broker.receive(ask), broker.receive(ask)].map((work) => work.catch((error: unknown) => error));
+  await clock.advance(10);
+  stopping.abort(new Error('stopping'));
+  expect(await finish(clock, impatient)).toMatchObject({ message: 'stopping' });
+  expect(await finish(clock, Promise.all(patient))).toMatchObject([{ message: 'not yet' }, { message: 'not yet' }]);
+  expect(opens).toBe(1);
+  expect(await finish(clock, Promise.all([broker.receive(ask), broker.receive(ask)]))).toEqual([[], []]);
+  expect(opens).toBe(2);
+});
