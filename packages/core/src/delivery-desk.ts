@@ -295,7 +295,7 @@ export function deliveryDesk(parts: {
     },
     leaveToLapse(message, cause) {
       announce('task_left_to_lapse', message, { cause });
-      return handled('unanswered', message.taskId, false);
+      return { ...handled('unanswered', message.taskId, false), cause };
     },
     drop(message) {
       announce('task_left_to_lapse', message, { cause: 'lapsed-delivery' });

@@ -55,6 +55,8 @@ export interface Handled {
     | 'unanswered'
     | 'lapsed-delivery';
   readonly acknowledged: boolean;
+  /** Of `unanswered`: what kept the claim from its end, such as `denied`. */
+  readonly cause?: string;
 }
 
 /** What a delivery turned out to be. */
