@@ -26,8 +26,6 @@ export interface LedgerSession {
   readonly capabilities: LedgerCapabilities;
   /** Asks the driver's store what has to be asked once. Rejects with the driver's error, or when the signal aborts. */
   open(signal?: AbortSignal): Promise<void>;
-  /** Asks the driver's store what has to be asked once. Rejects with the driver's error, or when the signal aborts. */
-  open(signal?: AbortSignal): Promise<void>;
   /** One sending of a conditional write. */
   put(
     next: TaskRecord,
@@ -87,7 +85,6 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
     get capabilities() {
       return driver.capabilities;
     },
-    open,
     open,
     put: (next, lease, expect, timeoutMs) =>
       attempt('put', timeoutMs, (signal) => driver.put(next, lease, expect, signal)),
