@@ -20,6 +20,10 @@ function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** Splits off the one option that is ours. */
 function options(given: readonly string[]): { servers: readonly PeerServer[]; rest: readonly string[] } {
   const { values, tokens } = parseArgs({
@@ -46,7 +50,7 @@ function options(given: readonly string[]): { servers: readonly PeerServer[]; re
 /** All of them, or an error that says of every one that is missing what to install. */
 async function all<T>(parts: readonly Promise<T>[]): Promise<readonly T[]> {
   const outcomes = await Promise.allSettled(parts);
-  const reasons = outcomes.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []));
+  const reasons = outcomes.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
   if (reasons.length > 0) throw new Error(reasons.join('\n'));
   return outcomes.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
 }
@@ -83,7 +87,7 @@ main(stopped.signal).then(
     process.exitCode = stopped.signal.aborted ? 130 : code;
   },
   (error: unknown) => {
-    say(error instanceof Error ? error.message : String(error));
+    say(messageOf(error));
     process.exitCode = stopped.signal.aborted ? 130 : 1;
   },
 );

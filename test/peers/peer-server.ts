@@ -9,7 +9,7 @@ export interface Peer {
 }
 
 /** How a server is started: without a shell, bound to 127.0.0.1. */
-export interface StartCommand {
+interface StartCommand {
   readonly file: string;
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;

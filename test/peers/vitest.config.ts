@@ -12,7 +12,7 @@ export default defineConfig({
     include: ['test/peers/*.peers.ts'],
     pool: 'forks',
     // The cases wait far more than they work, but too many at once would keep a server from answering in time.
-    maxConcurrency: 20,
+    maxConcurrency: 26,
     // In real time a busy machine can be late for a lease of two seconds. The same cases run without second tries where time is moved by hand.
     retry: 2,
     reporters: ['default', 'json'],
