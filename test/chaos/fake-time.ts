@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const ROOT = '/usr/lib';
@@ -39,6 +39,31 @@ function look(): string | undefined {
   if (!existsSync(ROOT)) return undefined;
   const places = [ROOT, ...readdirSync(ROOT).map((name) => join(ROOT, name))].map((directory) => join(directory, NAME));
   return places.find((path) => existsSync(path));
+}
+
+const SHARED = '/dev/shm';
+
+/** Removes what the library keeps for a process in shared memory: one that is killed leaves it behind, and the next process with its id would not start. */
+export function forgetFakeTime(pid: number): void {
+  for (const name of [`faketime_shm_${pid}`, `sem.faketime_sem_${pid}`]) rmSync(join(SHARED, name), { force: true });
+}
+
+/** The same for all processes that are gone, such as those of a run that was itself killed. */
+export function forgetOldFakeTime(): void {
+  if (!existsSync(SHARED)) return;
+  for (const name of readdirSync(SHARED)) {
+    const pid = /^(?:faketime_shm|sem\.faketime_sem)_(\d+)$/.exec(name)?.[1];
+    if (pid !== undefined && !usesFakeTime(pid)) forgetFakeTime(Number(pid));
+  }
+}
+
+function usesFakeTime(pid: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/maps`, 'utf8').includes('libfaketime');
+  } catch {
+    // It is gone.
+    return false;
+  }
 }
 
 /** The wall clock of one place: its processes see the machine's clock plus a shift that can change while they run. */

@@ -3,6 +3,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { forgetFakeTime } from './fake-time.ts';
 import type { Linger, Moment } from './said.ts';
 
 /** A child process. */
@@ -98,6 +99,7 @@ function wrap(forked: ChildProcess, who: string, byItself: (how: string) => void
     const end = (how: string): void => {
       if (ended !== undefined) return;
       ended = how;
+      forgetFakeTime(forked.pid ?? 0);
       if (!expected) byItself(how);
       resolve();
     };

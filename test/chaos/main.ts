@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { audit } from './audit.ts';
-import { findFakeTime } from './fake-time.ts';
+import { findFakeTime, forgetOldFakeTime } from './fake-time.ts';
 import { FAULT_KINDS } from './fault-plan.ts';
 import { checkFleet } from './fleet.ts';
 import { PLANTS, type Plant } from './plants.ts';
@@ -43,16 +43,21 @@ async function main(): Promise<number> {
     return 0;
   }
   const { json, keep, faultText } = parsed;
+  let fakeTime: string | undefined;
+  try {
+    checkFleet();
+    forgetOldFakeTime();
+    if (parsed.faults.includes('clock')) fakeTime = findFakeTime((text) => process.stderr.write(`${text}\n`));
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    return 2;
+  }
   const stopping = new AbortController();
   process.once('SIGINT', () => stopping.abort());
   process.once('SIGTERM', () => stopping.abort());
   const directory = mkdtempSync(join(parsed.directory, 'leasehold-chaos-'));
   let isKept = keep;
   try {
-    checkFleet();
-    const fakeTime = parsed.faults.includes('clock')
-      ? findFakeTime((text) => process.stderr.write(`${text}\n`))
-      : undefined;
     const options: RunOptions = { ...parsed, directory, ...(fakeTime !== undefined && { fakeTime }) };
     const startedAt = performance.now();
     const { evidence, troubles } = await playRun(options, stopping.signal, progressTeller());
