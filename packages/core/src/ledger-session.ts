@@ -46,6 +46,9 @@ export interface LedgerSession {
   close(): Promise<void>;
 }
 
+/** How much wider than an answer a carried time may have grown, after minutes of silence; after a night it would be off by minutes. */
+const WIDENED_MS = 1_000;
+
 /** Wraps a ledger driver. One session per driver and process is enough; sessions share nothing. */
 export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession {
   const time = storeClock(clock);
@@ -95,7 +98,7 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
     },
     async time(taskId, timeoutMs) {
       const known = time.estimate(clock.monotonic());
-      if (known) return known;
+      if (known && known.latest - known.earliest <= driver.capabilities.clockErrorMs + WIDENED_MS) return known;
       const read = await readTime(taskId, timeoutMs);
       return 'unanswered' in read ? read : (time.estimate(clock.monotonic()) ?? read.now);
     },

@@ -117,3 +117,23 @@ test('the time of the store is read when it is not known, and carried forward fr
   await session.time('t', 1_000);
   expect(reads).toBe(2);
 });
+
+test('after a silence the time of the store is read anew: carried through a night it would be off by minutes', async () => {
+  const clock = virtualClock();
+  const memory = memoryLedger({ clock });
+  let reads = 0;
+  const session = ledgerSession({ ...memory, get: (...args) => (reads++, memory.get(...args)) }, clock);
+  const width = async (): Promise<number> => {
+    const now = await session.time('t', 1_000);
+    if ('unanswered' in now) throw new Error('no answer');
+    expect(now.earliest).toBeLessThanOrEqual(clock.wall());
+    expect(now.latest).toBeGreaterThanOrEqual(clock.wall());
+    return now.latest - now.earliest;
+  };
+  await width();
+  for (const silentMs of [1_000, 60_000, 600_000, 86_400_000]) {
+    await clock.advance(silentMs);
+    expect(await width(), `after ${silentMs} ms`).toBeLessThan(1_100);
+  }
+  expect(reads).toBe(3);
+});
