@@ -83,6 +83,17 @@ export function isPermanentError(error: unknown): error is PermanentError {
   return branded(error, PERMANENT);
 }
 
+/**
+ * What somebody else's error may be called in an event or a line of a log: its name, or its code where the name says nothing (`ECONNREFUSED`).
+ * Never its message, which may hold content.
+ */
+export function errorLabel(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown';
+  const { code } = error as { readonly code?: unknown };
+  const plain = error.name === 'Error' || error.name === 'AggregateError';
+  return plain && typeof code === 'string' && /^[A-Z][A-Z0-9_]{2,40}$/.test(code) ? code : error.name;
+}
+
 /** Builds the error for an option that cannot be used: names it, says what was found and what to write instead. */
 export function badOption(field: string, found: unknown, remedy: string): LeaseholdError {
   return new LeaseholdError('bad-option', `${field} is ${show(found)}: ${remedy}`, { field });

@@ -5,6 +5,7 @@ import { deliveryDesk } from './delivery-desk.ts';
 import type { BrokerCapabilities, BrokerDriver, Delivery, HandleOutcome, LedgerDriver } from './driver.ts';
 import { enqueueTasks } from './enqueue.ts';
 import { cloudEvents, traceIdOf, type TaskCodec, type TaskMessage } from './envelope.ts';
+import { errorLabel, isLeaseholdError, LeaseholdError } from './errors.ts';
 import type { Refusal } from './events.ts';
 import type {
   AcquireOptions,
@@ -139,9 +140,20 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     return 'done';
   };
 
+  const openLedger = async (signal?: AbortSignal): Promise<void> => {
+    try {
+      await ledger.open(signal);
+    } catch (error) {
+      if (isLeaseholdError(error) || signal?.aborted) throw error;
+      const { name } = ledger.driver;
+      throw new LeaseholdError('unavailable', `the ledger ${name} cannot be opened (${errorLabel(error)}).`, {
+        cause: error,
+      });
+    }
+  };
   /** Without a ledger nothing could be claimed: what was taken would only use up its deliveries, and nobody would say why. */
   const receive: LeaseBroker['receive'] = async (ask) => {
-    await ledger.open(ask.signal);
+    await openLedger(ask.signal);
     return session.receive(ask, ask.signal);
   };
 

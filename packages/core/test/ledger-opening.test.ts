@@ -67,8 +67,30 @@ test('who waits for an opening that others gave up gets its outcome, and a faile
   await clock.advance(10);
   stopping.abort(new Error('stopping'));
   expect(await finish(clock, impatient)).toMatchObject({ message: 'stopping' });
-  expect(await finish(clock, Promise.all(patient))).toMatchObject([{ message: 'not yet' }, { message: 'not yet' }]);
+  expect(await finish(clock, Promise.all(patient))).toMatchObject([
+    { cause: { message: 'not yet' } },
+    { cause: { message: 'not yet' } },
+  ]);
   expect(opens).toBe(1);
   expect(await finish(clock, Promise.all([broker.receive(ask), broker.receive(ask)]))).toEqual([[], []]);
   expect(opens).toBe(2);
+});
+
+test('a ledger that cannot be opened is told from the broker, by what happened to it and not by what its server said', async () => {
+  const refused = Object.assign(new Error('connect ECONNREFUSED of a secret place'), { code: 'ECONNREFUSED' });
+  const denied = Object.assign(new Error('user secret may not'), { name: 'ExpiredTokenException' });
+  for (const [error, label] of [
+    [refused, 'ECONNREFUSED'],
+    [denied, 'ExpiredTokenException'],
+    [new AggregateError([refused], 'secret'), 'AggregateError'],
+    [Object.assign(new Error('secret'), { code: 'some secret text' }), 'Error'],
+    ['secret', 'unknown'],
+  ] as const) {
+    const { clock, broker } = pair(() => Promise.reject(error as Error));
+    await expect(finish(clock, broker.receive(ask))).rejects.toMatchObject({
+      code: 'unavailable',
+      message: `the ledger memory cannot be opened (${label}).`,
+      cause: error,
+    });
+  }
 });

@@ -1,4 +1,4 @@
-import { backoffDelay, isLeaseholdError, publish, sleep } from '@leasehold/core';
+import { backoffDelay, errorLabel, isLeaseholdError, publish, sleep } from '@leasehold/core';
 import type { Busy, HeldDelivery, LeaseBroker } from '@leasehold/core';
 import { createParking, type Parking } from './parking.ts';
 import type { Shares, Slots } from './slots.ts';
@@ -94,7 +94,7 @@ export function createStation(parts: {
   };
   const failed = async (error: unknown): Promise<void> => {
     const delayMs = backoffDelay(RECEIVE_BACKOFF, ++failures);
-    const code = error instanceof Error ? error.name : 'unknown';
+    const code = errorLabel(error);
     // Our own words hold no content, and say what to do.
     const why = isLeaseholdError(error) ? error.message : `${code}; trying again.`;
     publish({
