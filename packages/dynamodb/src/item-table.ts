@@ -71,8 +71,8 @@ export function itemTable(service: Service, names: TableNames): ItemTable {
         ({ Table: found } = await service.send(new DescribeTableCommand({ TableName: table }), signal));
       } catch (error) {
         const code = classifyDynamoDbError(error);
-        // Who may not describe the table may still use it. What is wrong with it shows at the first call then.
-        if (code === 'denied') return;
+        // Who may not describe the table may still use it. What is wrong with it shows at the first call then. Without good credentials nothing can be used.
+        if (/^AccessDenied/.test(errorName(error))) return;
         if (code !== 'not-found') throw error;
         throw new LeaseholdError(
           'not-found',

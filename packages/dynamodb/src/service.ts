@@ -32,6 +32,8 @@ export interface Service {
   close(): Promise<void>;
 }
 
+/** All that the SDK says when it found none anywhere. */
+const NO_REGION = 'Region is missing';
 /** A client that is made here may have as many calls on their way as a busy worker has leases due at once. */
 const SOCKETS = 256;
 
@@ -53,7 +55,13 @@ export function service(options: DynamoDbConnection, clock: Clock): Service {
       if (closed) throw new LeaseholdError('closed', 'This driver was closed; make another one to go on.');
       signal.throwIfAborted();
       readClock(command, time, clock);
-      return (await client.send(command as never, { abortSignal: signal })) as Output;
+      try {
+        return (await client.send(command as never, { abortSignal: signal })) as Output;
+      } catch (error) {
+        throw error instanceof Error && error.message === NO_REGION
+          ? badOption('region', undefined, "write a region such as 'eu-central-1', or set AWS_REGION.")
+          : error;
+      }
     },
     now() {
       const now = time.now();

@@ -73,3 +73,13 @@ test('errors of our own have their codes', () => {
   for (const [code, expected] of Object.entries(codes))
     expect(classify(new LeaseholdError(code as keyof typeof codes, 'x'))).toBe(expected);
 });
+
+test('a region that is nowhere to be found is named', async () => {
+  const client = { send: () => Promise.reject(new Error('Region is missing')) };
+  const signal = new AbortController().signal;
+  for (const call of [
+    () => dynamoDbLedger({ table: 'abc', client }).open(signal),
+    () => dynamoDbLedger({ table: 'abc', client }).get('t', signal),
+  ])
+    await expect(call()).rejects.toMatchObject({ code: 'bad-option', field: 'region' });
+});

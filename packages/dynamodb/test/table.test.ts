@@ -141,6 +141,9 @@ describe('opening', () => {
     await open({ index: { name: 'not-there' } });
     one.server.faults.on('DescribeTable', kinds.failBefore('throttled'));
     await expect(open({})).rejects.toMatchObject({ name: 'ProvisionedThroughputExceededException' });
+    // Whose credentials are no good cannot use it either.
+    one.server.faults.on('DescribeTable', kinds.failBefore('expired'));
+    await expect(open({})).rejects.toMatchObject({ name: 'ExpiredTokenException' });
   });
 });
 

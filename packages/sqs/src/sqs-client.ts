@@ -16,6 +16,7 @@ import {
   type SendMessageBatchCommandInput,
   type SendMessageBatchCommandOutput,
 } from '@aws-sdk/client-sqs';
+import { badOption } from '@leasehold/core';
 
 /** What the driver needs of a client. `SQSClient` fits, of whatever installed copy of the SDK. */
 export interface SqsClient {
@@ -56,6 +57,8 @@ export interface SqsCalls {
   destroy(): void;
 }
 
+/** All that the SDK says when it found none anywhere. */
+const NO_REGION = 'Region is missing';
 /** More than one process has polls, or other calls, under way at a time; the SDK's own default is 50. */
 const SOCKETS = 256;
 
@@ -75,8 +78,15 @@ export function sqsCalls(connection: SqsConnection, given: { client?: SqsClient;
   };
   const main = lazily(given.client);
   const poll = lazily(given.pollClient ?? given.client);
-  const ask = <Output>(client: () => SqsClient, command: object, abortSignal: AbortSignal): Promise<Output> =>
-    client().send(command, { abortSignal }) as Promise<Output>;
+  const ask = async <Output>(client: () => SqsClient, command: object, abortSignal: AbortSignal): Promise<Output> => {
+    try {
+      return (await client().send(command, { abortSignal })) as Output;
+    } catch (error) {
+      throw error instanceof Error && error.message === NO_REGION
+        ? badOption('region', undefined, "write a region such as 'eu-central-1', or set AWS_REGION.")
+        : error;
+    }
+  };
   return {
     attributes: (input, signal) => ask(main, new GetQueueAttributesCommand(input), signal),
     send: (input, signal) => ask(main, new SendMessageBatchCommand(input), signal),

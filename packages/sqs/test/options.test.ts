@@ -119,6 +119,14 @@ describe('opening', () => {
     await queue.dispose();
   });
 
+  test('a region that is nowhere to be found is named', async () => {
+    const driver = sqsBroker({
+      queueUrl: `${one.server.endpoint}/000000000000/q`,
+      client: { send: () => Promise.reject(new Error('Region is missing')) },
+    });
+    await expect(driver.open(never())).rejects.toMatchObject({ code: 'bad-option', field: 'region' });
+  });
+
   test('a queue that does not exist is named', async () => {
     const { endpoint, region, credentials } = one.server;
     const driver = sqsBroker({ queueUrl: `${endpoint}/000000000000/nothing`, region, credentials });
