@@ -86,7 +86,7 @@ test('a ledger that cannot be opened is told from the broker, by what happened t
     [Object.assign(new Error('secret'), { code: 'some secret text' }), 'Error'],
     ['secret', 'unknown'],
   ] as const) {
-    const { clock, broker } = pair(() => Promise.reject(error as Error));
+    const { clock, broker } = pair(() => Promise.reject(error));
     await expect(finish(clock, broker.receive(ask))).rejects.toMatchObject({
       code: 'unavailable',
       message: `the ledger memory cannot be opened (${label}).`,

@@ -72,7 +72,7 @@ export function itemTable(service: Service, names: TableNames): ItemTable {
       } catch (error) {
         const code = classifyDynamoDbError(error);
         // Who may not describe the table may still use it. What is wrong with it shows at the first call then. Without good credentials nothing can be used.
-        if (/^AccessDenied/.test(errorName(error))) return;
+        if (errorName(error).startsWith('AccessDenied')) return;
         if (code !== 'not-found') throw error;
         throw new LeaseholdError(
           'not-found',
