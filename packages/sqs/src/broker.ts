@@ -68,10 +68,10 @@ export function sqsBroker(options: SqsBrokerOptions): SqsBroker {
   const { queueUrl, connection, clients, clock, longPollSeconds, settings: given } = brokerOptions(options);
   const fifo = isFifo(queueUrl);
   const calls = sqsCalls(connection, clients);
-  const polls = createPolls(clock, async (messages) => {
+  const polls = createPolls(clock, async (messages, signal) => {
     const receipts = messages.map(({ ReceiptHandle = '' }) => ({ receipt: ReceiptHandle }));
     // Refused, they come back when their lease ends.
-    await changeVisibility(calls, queueUrl, receipts, () => 0, never).catch(() => undefined);
+    await changeVisibility(calls, queueUrl, receipts, () => 0, signal).catch(() => undefined);
   });
   let settings = given ?? {};
   let opened = given !== undefined;

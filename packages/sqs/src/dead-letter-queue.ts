@@ -22,7 +22,8 @@ const HIDDEN_SECONDS = 300;
 /** Waits for an answer of all of SQS's servers; without a wait it asks some of them only. */
 const WAIT_SECONDS = 1;
 const MORE = 'more';
-const never = new AbortController().signal;
+/** A call without an end would keep the process. */
+const GIVE_BACK_MS = 5_000;
 
 /**
  * SQS has no way to look at a message without receiving it. So a listing takes the letters page by page, which keeps them from coming twice, and gives all
@@ -104,7 +105,7 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
         }
       } finally {
         // Also when it was stopped halfway, for the next try is to find them. Refused, they come back by themselves.
-        await giveBack([...held.values()], never).catch(() => undefined);
+        await giveBack([...held.values()], AbortSignal.timeout(GIVE_BACK_MS)).catch(() => undefined);
       }
       return moved;
     },

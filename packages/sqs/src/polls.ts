@@ -19,8 +19,14 @@ export interface Polls {
 /** SQS answers an empty poll within its wait; this much later it is not going to. */
 const OVERDUE_MS = 1_000;
 
+/** What is given back while the driver closes has this long: a call without an end would keep the process. */
+const GIVE_BACK_MS = 2_000;
+
 /** Keeps watch over polls. `giveBack` never rejects. */
-export function createPolls(clock: Clock, giveBack: (messages: readonly Message[]) => Promise<void>): Polls {
+export function createPolls(
+  clock: Clock,
+  giveBack: (messages: readonly Message[], signal: AbortSignal) => Promise<void>,
+): Polls {
   const underWay = new Set<Promise<unknown>>();
   /** Each lets one poll end, soon or at once. */
   const stops = new Set<() => void>();
@@ -38,7 +44,9 @@ export function createPolls(clock: Clock, giveBack: (messages: readonly Message[
     try {
       const { Messages = [] } = await call(cut.signal);
       if (!closing || Messages.length === 0) return Messages;
-      await giveBack(Messages);
+      timer?.cancel();
+      timer = clock.timer(GIVE_BACK_MS, () => cut.abort());
+      await giveBack(Messages, cut.signal);
       return [];
     } finally {
       signal.removeEventListener('abort', stop);

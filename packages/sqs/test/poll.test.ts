@@ -115,6 +115,22 @@ describe('polls', () => {
     await queue.dispose();
   });
 
+  test('a close ends although what a poll took cannot be handed back', async () => {
+    const queue = await one.queue();
+    const [driver, other] = [queue.unwatched(), queue.driver()];
+    const waiting = driver.receive(ask, never()).catch((error: unknown) => error);
+    await parked(1);
+    const hung = one.server.faults.on('ChangeMessageVisibilityBatch', kinds.hang());
+    const closing = driver.close();
+    await other.send([message], never());
+    while (hung.hits < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+    await one.clock.advance(2_000);
+    await closing;
+    expect(await waiting).toMatchObject({ code: 'closed' });
+    expect(one.clock.pending).toBe(0);
+    await queue.dispose();
+  });
+
   test('field case 46: a poll that hangs is cut when it is given up or closed over, once it is overdue', async () => {
     const queue = await one.queue();
     const hung = one.server.faults.on('ReceiveMessage', kinds.hang(), { times: 2 });
