@@ -47,7 +47,7 @@ export function attributeOf(value: Json, name: string): AttributeValue {
   const [only, ...more] = entries;
   if (only && more.length === 0) {
     const [wrapping, inner] = only;
-    if (wrapping === NUMBER) return { N: inner as string };
+    if (wrapping === NUMBER && typeof inner === 'string' && !Number.isNaN(Number(inner))) return { N: inner };
     if (wrapping === BYTES) return { B: Buffer.from(inner as string, 'base64') };
     if (wrapping === STRINGS) return { SS: [...(inner as readonly string[])] };
     if (wrapping === NUMBERS) return { NS: [...(inner as readonly string[])] };
