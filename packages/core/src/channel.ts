@@ -18,6 +18,7 @@ export type EventName =
   | 'heartbeat_lost'
   | 'delivery_gone'
   | 'broker_call_failed'
+  | 'ledger_call_failed'
   | 'late_answer'
   | 'stage_entered'
   | 'vague_reason'

@@ -1,4 +1,5 @@
 import { boundedCall, closeDriver, openOnce } from './bounded-call.ts';
+import { publish } from './channel.ts';
 import type { Clock } from './clock.ts';
 import type {
   LeaseStamp,
@@ -10,7 +11,7 @@ import type {
   PutExpectation,
   PutOutcome,
 } from './driver.ts';
-import { isLeaseholdError } from './errors.ts';
+import { errorLabel, isLeaseholdError } from './errors.ts';
 import type { StoreTime, TaskRecord } from './record.ts';
 import { storeClock } from './store-clock.ts';
 
@@ -66,8 +67,16 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
       time.observe(answer.now, sentAt);
       return answer;
     } catch (error) {
-      const timeout = isLeaseholdError(error) && error.code === 'timeout';
-      return { unanswered: timeout ? 'timeout' : driver.classify(error), error };
+      const unanswered = isLeaseholdError(error) && error.code === 'timeout' ? 'timeout' : driver.classify(error);
+      const cause = `${driver.name}: ${what}`;
+      publish({
+        name: 'ledger_call_failed',
+        at: clock.wall(),
+        cause,
+        errorCode: unanswered,
+        reason: errorLabel(error),
+      });
+      return { unanswered, error };
     }
   };
   /** The read of the time that is under way: a worker that starts asks for all of its tasks at once. */

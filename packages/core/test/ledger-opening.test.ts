@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
+import { subscribe, type LeaseholdEvent } from '../src/channel.ts';
 import { virtualClock } from '../src/clock.ts';
 import { LeaseholdError } from '../src/errors.ts';
 import { createLeaseBroker } from '../src/lease-broker.ts';
 import { memoryBroker, memoryLedger } from '../src/memory/index.ts';
+import { ledgerSession } from '../src/ledger-session.ts';
 import { finish } from './lease-bench.ts';
 
 function pair(open: (signal: AbortSignal) => Promise<void>) {
@@ -92,4 +94,29 @@ test('a ledger that cannot be opened is told from the broker, by what happened t
       cause: error,
     });
   }
+});
+
+test('a call of the ledger that failed is announced, by what happened to it and not by what its server said', async () => {
+  const clock = virtualClock();
+  const memory = memoryLedger({ clock });
+  const gone = Object.assign(new Error('secret'), { code: 'ECONNRESET' });
+  const session = ledgerSession(
+    {
+      ...memory,
+      classify: () => 'unavailable',
+      get: () => Promise.reject(gone),
+      put: () => new Promise(() => undefined),
+    },
+    clock,
+  );
+  const events: LeaseholdEvent[] = [];
+  const unsubscribe = subscribe((event) => void events.push(event));
+  await session.get('t', 1_000);
+  await finish(clock, session.put({} as never, undefined, { version: 0 }, 1_000));
+  unsubscribe();
+  expect(events).toMatchObject([
+    { name: 'ledger_call_failed', cause: 'memory: get', errorCode: 'unavailable', reason: 'ECONNRESET' },
+    { name: 'ledger_call_failed', cause: 'memory: put', errorCode: 'timeout' },
+  ]);
+  expect(JSON.stringify(events)).not.toContain('secret');
 });
