@@ -185,6 +185,7 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
   const end = async (held: Held, act: () => Promise<HandleOutcome>): Promise<HandleOutcome> => {
     if (closed) return { failed: 'unavailable' };
     held.ending = true;
+    if (!held.extending) return track(act());
     const acting = async (): Promise<HandleOutcome> => {
       await held.extending;
       return act();

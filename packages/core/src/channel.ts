@@ -82,6 +82,11 @@ export function publish(event: LeaseholdEvent): void {
   if (events.hasSubscribers) events.publish(event);
 }
 
+/** Whether anybody listens: an event that nobody gets need not be made. */
+export function isHeard(): boolean {
+  return events.hasSubscribers;
+}
+
 /** Calls `listener` for every event of this process until the returned function is called. */
 export function subscribe(listener: (event: LeaseholdEvent) => void): () => void {
   const onMessage = (message: unknown): void => listener(message as LeaseholdEvent);

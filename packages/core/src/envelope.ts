@@ -206,11 +206,13 @@ export function eventBridge(): TaskCodec {
   };
 }
 
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
+
 function json(body: Uint8Array): Json {
   if (body.byteLength === 0) throw badMessage('body', 'is empty; send a JSON document');
   let text: string;
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(body);
+    text = UTF8.decode(body);
   } catch (cause) {
     throw badMessage('body', 'is not UTF-8', cause);
   }

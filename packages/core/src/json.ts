@@ -70,5 +70,7 @@ export function sha256(data: string | Uint8Array): string {
 
 /** SHA-256 of the canonical JSON of `value`; `undefined` hashes like `null`. */
 export function hashJson(value: unknown): string {
-  return sha256(canonicalJson(value === undefined ? null : value));
+  return value === undefined || value === null ? HASH_OF_NULL : sha256(canonicalJson(value));
 }
+
+const HASH_OF_NULL = sha256('null');

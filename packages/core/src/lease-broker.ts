@@ -163,7 +163,8 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     if ('kind' in message) return message;
     let policy: PolicyAnswer;
     try {
-      policy = await ask.policy(message);
+      const answer = ask.policy(message);
+      policy = typeof answer === 'object' && 'then' in answer ? await answer : answer;
     } catch {
       // Whatever the caller's rule failed at, the rest of the batch is not to suffer.
       return desk.leaveToLapse(message, 'policy');

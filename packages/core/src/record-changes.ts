@@ -68,9 +68,14 @@ export function decision(
 
 /** The record with these fields, those set to undefined removed. */
 export function changed(record: TaskRecord, fields: Changes): TaskRecord {
+  const set: Record<string, unknown> = {};
+  let removes = false;
+  for (const name of Object.keys(fields) as (keyof TaskRecord)[]) {
+    if (fields[name] !== undefined) set[name] = fields[name];
+    else if (record[name] !== undefined) removes = true;
+  }
+  if (!removes) return { ...record, ...set };
   const all = { ...record, ...fields } as TaskRecord;
-  const names = Object.keys(all) as (keyof TaskRecord)[];
-  if (names.every((name) => all[name] !== undefined)) return all;
   // Written out: an object that properties are deleted from, or that grows key by key, becomes a hash table, slow to copy.
   const next: Record<string, unknown> = {
     schemaVersion: all.schemaVersion,
@@ -91,7 +96,7 @@ export function changed(record: TaskRecord, fields: Changes): TaskRecord {
     createdAt: all.createdAt,
     updatedAt: all.updatedAt,
   };
-  for (const name of names) if (all[name] !== undefined) next[name] = all[name];
+  for (const name of Object.keys(all) as (keyof TaskRecord)[]) if (all[name] !== undefined) next[name] = all[name];
   return next as unknown as TaskRecord;
 }
 

@@ -10,7 +10,7 @@ const SLEPT_MS = 1_000;
 export interface StoreClock {
   /** Takes the time an answer bore; `sentAt` and now (monotonic) enclose the moment it was read. */
   observe(now: StoreTime, sentAt: number): void;
-  /** The store's time as of the monotonic instant `at`, or nothing when there was no answer yet or the machine may have slept since. */
+  /** The store's time as of `at`, which is now on the monotonic clock, or nothing when there was no answer yet or the machine may have slept since. */
   estimate(at: number): StoreTime | undefined;
 }
 
@@ -27,7 +27,7 @@ export function storeClock(clock: Clock): StoreClock {
     },
     estimate(at) {
       if (!sample) return undefined;
-      const offset = clock.wall() - clock.monotonic();
+      const offset = clock.wall() - at;
       // Written so that NaN counts as slept.
       if (!(Math.abs(offset - sample.offset) <= SLEPT_MS)) return undefined;
       return {

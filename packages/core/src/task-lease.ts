@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { backoffDelay, type Backoff } from './backoff.ts';
-import { publish, type EventName, type LeaseholdEvent } from './channel.ts';
+import { isHeard, publish, type EventName, type LeaseholdEvent } from './channel.ts';
 import { sleep, type Clock } from './clock.ts';
 import { decide, isRefusal } from './decide.ts';
 import type { Carried, EffectFinding, OwnersEvent, Refusal } from './events.ts';
@@ -206,7 +206,8 @@ export class TaskLease {
     for (let rebases = 0, tries = 1; ;) {
       if (this.lost) return this.#lost as Lost;
       if (this.#ended) return { lost: 'released', message: 'the lease was given up before this write' };
-      const now = await this.#session.time(this.taskId, timeoutMs);
+      const known = this.#session.time(this.taskId, timeoutMs);
+      const now = known instanceof Promise ? await known : known;
       if ('unanswered' in now) {
         if (!repeat || !(await this.#pause(tries++))) return { unknown: now.unanswered };
         continue;
@@ -320,6 +321,7 @@ export class TaskLease {
 
   /** Publishes an event about this task. */
   announce(name: EventName, fields: Omit<LeaseholdEvent, 'name' | 'at'> = {}): void {
+    if (!isHeard()) return;
     publish({
       name,
       at: this.#clock.wall(),

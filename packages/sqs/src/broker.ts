@@ -7,7 +7,7 @@ import {
   type HandleOutcome,
 } from '@leasehold/core';
 import { deadLetterReader, type DeadLetterReader } from './dead-letter-queue.ts';
-import { deliveryOf, type SqsHandle } from './deliveries.ts';
+import { deliveryOf, SYSTEM_ATTRIBUTES, type SqsHandle } from './deliveries.ts';
 import { changeVisibility, remove } from './handle-calls.ts';
 import { brokerOptions, type SqsBrokerOptions } from './options.ts';
 import { prepare, sendEntries } from './outgoing.ts';
@@ -138,7 +138,7 @@ export function sqsBroker(options: SqsBrokerOptions): SqsBroker {
               MaxNumberOfMessages: max,
               VisibilityTimeout: visibility,
               WaitTimeSeconds: wait,
-              MessageSystemAttributeNames: ['All'],
+              MessageSystemAttributeNames: SYSTEM_ATTRIBUTES,
               MessageAttributeNames: ['All'],
             },
             cut,

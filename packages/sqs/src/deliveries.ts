@@ -1,4 +1,4 @@
-import type { Message, MessageAttributeValue } from '@aws-sdk/client-sqs';
+import type { Message, MessageAttributeValue, MessageSystemAttributeName } from '@aws-sdk/client-sqs';
 import type { Delivery } from '@leasehold/core';
 import { readAttributes } from './message-attributes.ts';
 import { bodyOfText } from './message-text.ts';
@@ -16,6 +16,13 @@ export interface SqsHandle {
   /** The monotonic instant before the receive left, by the driver's clock. */
   readonly receivedAt: number;
 }
+
+/** What of SQS's own attributes a delivery is made from; asked for by name, since each costs time on both sides. */
+export const SYSTEM_ATTRIBUTES: MessageSystemAttributeName[] = [
+  'ApproximateReceiveCount',
+  'SentTimestamp',
+  'MessageGroupId',
+];
 
 /**
  * A message that was received. No age is told: the 12 hours count from the ReceiveMessage that brought it, not from the first one

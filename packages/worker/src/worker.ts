@@ -1,5 +1,14 @@
 import { LeaseholdError, publish } from '@leasehold/core';
-import type { Acquired, AdoptOptions, HeldDelivery, Lease, LeaseBroker, Timer } from '@leasehold/core';
+import type {
+  Acquired,
+  AdoptOptions,
+  ClaimPolicy,
+  HeldDelivery,
+  Lease,
+  LeaseBroker,
+  PolicyAnswer,
+  Timer,
+} from '@leasehold/core';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { BrokerPort } from './attempt-port.ts';
@@ -159,7 +168,7 @@ export function createWorker(options: WorkerOptions): Worker {
   }
   const policyFor =
     (station: Station, has: Taken): AdoptOptions['policy'] =>
-    async (message) => {
+    (message) => {
       const task = tasks.get(message.taskType);
       if (!task) {
         warnOfType(message.taskType);
@@ -170,19 +179,27 @@ export function createWorker(options: WorkerOptions): Worker {
         return { deferMs: Math.round(DEFER_MS * (0.5 + Math.random())) };
       has.type = task.type;
       byType.set(task.type, count + 1);
-      const key = task.keyOf?.(message);
-      if (key !== undefined) {
-        const hold = await keys.take(station.broker.ledger, task.timing, task.type, key);
-        if ('waitMs' in hold) return { deferMs: Math.max(50, Math.round(hold.waitMs * (0.5 + Math.random() / 2))) };
-        has.key = hold;
-      }
-      return {
+      const policy = {
         timing: task.timing,
         attempts: task.attempts,
         retentionMs: station.broker.retentionMs,
         ...(task.deadlineMs !== undefined && { deadlineMs: task.deadlineMs }),
       };
+      const key = task.keyOf?.(message);
+      return key === undefined ? policy : withKey(station, has, task, key, policy);
     };
+  const withKey = async (
+    station: Station,
+    has: Taken,
+    task: AnyTask,
+    key: string,
+    policy: ClaimPolicy,
+  ): Promise<PolicyAnswer> => {
+    const hold = await keys.take(station.broker.ledger, task.timing, task.type, key);
+    if ('waitMs' in hold) return { deferMs: Math.max(50, Math.round(hold.waitMs * (0.5 + Math.random() / 2))) };
+    has.key = hold;
+    return policy;
+  };
 
   /** One delivery in its slot: claim, run, free the slot. Never rejects. */
   const start = async (station: Station, held: HeldDelivery): Promise<void> => {

@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts';
 import { badOption, LeaseholdError } from '../errors.ts';
 import type { Json } from '../json.ts';
 import { isLapsed, isLive, type StoreTime, type TaskRecord } from '../record.ts';
-import { recordFromWire, recordToWire, type WireRecord } from '../record-codec.ts';
+import { recordFromWire, recordToWire } from '../record-codec.ts';
 import { badRequest, checkCall, classifyMemoryError } from './memory-errors.ts';
 import { memoryClock, type MemoryClock } from './memory-clock.ts';
 
@@ -33,22 +33,18 @@ export interface MemoryLedger extends LedgerDriver {
   readonly table: MemoryTable;
 }
 
-/** A record as JSON, so that nothing is shared with what a caller holds, beside what a write is conditional on. */
-interface Row extends Pick<TaskRecord, 'version' | 'leaseExpiresAt'> {
-  readonly text: string;
-}
-
 class TableState implements MemoryTable {
-  readonly rows = new Map<string, Row>();
+  /** Copies of ours: nothing is shared with what a caller holds. */
+  readonly rows = new Map<string, TaskRecord>();
   readonly clock: (clock: Clock | undefined) => MemoryClock = memoryClock();
 
   get records(): readonly TaskRecord[] {
-    return [...this.rows.values()].map(parse);
+    return [...this.rows.values()].map(copyOf);
   }
 
   read(taskId: string): TaskRecord | undefined {
     const row = this.rows.get(taskId);
-    return row && parse(row);
+    return row && copyOf(row);
   }
 }
 
@@ -89,11 +85,11 @@ export function memoryLedger(options: MemoryLedgerOptions = {}): MemoryLedger {
       const now = begin(signal);
       const expiry = lease && Math.min(now.latest + lease.ms, lease.notBeyond ?? Infinity);
       const stamped = expiry === undefined ? next : { ...next, leaseExpiresAt: expiry };
-      const { row, record } = toRow(stamped, capabilities.maxRecordBytes);
+      const row = toRow(stamped, capabilities.maxRecordBytes);
       const current = table.rows.get(next.taskId);
-      if (!holds(expect, current, now)) return { ok: false, current: current && parse(current), now };
+      if (!holds(expect, current, now)) return { ok: false, current: current && copyOf(current), now };
       table.rows.set(next.taskId, row);
-      return { ok: true, record, now };
+      return { ok: true, record: copyOf(row), now };
     },
     async get(taskId, signal) {
       const now = begin(signal);
@@ -117,40 +113,55 @@ export function memoryLedger(options: MemoryLedgerOptions = {}): MemoryLedger {
   };
 }
 
-function holds(expect: PutExpectation, current: Row | undefined, now: StoreTime): boolean {
+function holds(expect: PutExpectation, current: TaskRecord | undefined, now: StoreTime): boolean {
   if (expect.version === 0 || current === undefined) return expect.version === 0 && current === undefined;
   if (current.version !== expect.version || !('lease' in expect)) return false;
   if (expect.lease === 'live') return isLive(current, now);
   return expect.lease === 'any' || isLapsed(current, now);
 }
 
-function parse({ text }: Pick<Row, 'text'>): TaskRecord {
-  return recordFromWire(JSON.parse(text) as WireRecord);
+/** The record as a reader gets it: with the JSON of what it holds, and none of its objects. */
+function copyOf(row: TaskRecord): TaskRecord {
+  const copy: Record<string, unknown> = { ...row };
+  for (const name of Object.keys(copy)) copy[name] = unshared(copy[name] as Json);
+  return copy as unknown as TaskRecord;
 }
 
-/** The row of a record, and the record as it will be read from it. */
-function toRow(record: TaskRecord, maxBytes: number): { readonly row: Row; readonly record: TaskRecord } {
-  const wire = recordToWire(record);
-  const odd = notFinite(wire, 'record');
-  if (odd) {
-    throw badRequest(
-      odd.key,
-      `of task ${record.taskId} is ${odd.value}, which no store can hold; nothing was written.`,
-    );
+function unshared(value: Json): Json {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value) && value.length === 0) return [];
+  return JSON.parse(JSON.stringify(value)) as Json;
+}
+
+/** The row of a record: what a reader would make of its JSON. */
+function toRow(record: TaskRecord, maxBytes: number): TaskRecord {
+  const wire: Record<string, Json> = { ...recordToWire(record) };
+  // Longer than any escape makes its characters.
+  let atMost = 0;
+  for (const name of Object.keys(wire)) {
+    const value = wire[name] as Json;
+    const odd = notFinite(value, name);
+    if (odd)
+      throw badRequest(
+        odd.key,
+        `of task ${record.taskId} is ${odd.value}, which no store can hold; nothing was written.`,
+      );
+    if (typeof value === 'object') wire[name] = unshared(value);
+    atMost += 6 * (name.length + (typeof value === 'string' ? value.length : 8));
+    if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) atMost += SOME;
   }
-  const text = JSON.stringify(wire);
-  const bytes = Buffer.byteLength(text);
-  if (bytes > maxBytes) {
-    throw new LeaseholdError(
-      'record-too-large',
-      `The record of task ${record.taskId} is ${bytes} bytes, this ledger takes ${maxBytes}; nothing was written. Keep large content in a content store.`,
-      { field: 'record' },
-    );
+  if (atMost > maxBytes || atMost >= SOME) {
+    const bytes = Buffer.byteLength(JSON.stringify(wire));
+    if (bytes > maxBytes) {
+      throw new LeaseholdError(
+        'record-too-large',
+        `The record of task ${record.taskId} is ${bytes} bytes, this ledger takes ${maxBytes}; nothing was written. Keep large content in a content store.`,
+        { field: 'record' },
+      );
+    }
   }
   try {
-    const stored = parse({ text });
-    const { version, leaseExpiresAt } = stored;
-    return { row: { text, version, ...(leaseExpiresAt !== undefined && { leaseExpiresAt }) }, record: stored };
+    return recordFromWire(wire);
   } catch (cause) {
     throw new LeaseholdError(
       'bad-request',
@@ -159,6 +170,9 @@ function toRow(record: TaskRecord, maxBytes: number): { readonly row: Row; reado
     );
   }
 }
+
+/** From here on the size is counted, not estimated. */
+const SOME = 1_000_000;
 
 /** The first number that JSON would turn into null. */
 function notFinite(value: Json, key: string): { readonly key: string; readonly value: number } | undefined {
