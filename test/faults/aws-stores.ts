@@ -1,6 +1,6 @@
 import { createTable, dynamoDbLedger } from '@leasehold/dynamodb';
 import { startDynamoDb, startSqs, type Emulator, type EmulatorTime, type SqsEmulator } from '@leasehold/emulators';
-import { sqsBroker, type SqsHandle } from '@leasehold/sqs';
+import { sqsBroker } from '@leasehold/sqs';
 import type { Adapter, Site } from './stores.ts';
 
 /** Time at the servers, which outlive the runs: every run begins where the one before ended. */
@@ -28,9 +28,10 @@ let places = 0;
 
 /** Ends the servers that were started for this process's runs. */
 export async function closeServers(): Promise<void> {
-  const servers = await Promise.all([sqsServer, dynamoDbServer]);
+  const starting = [sqsServer, dynamoDbServer].filter((server) => server !== undefined);
   [sqsServer, dynamoDbServer] = [undefined, undefined];
-  await Promise.all(servers.map((server) => server?.close()));
+  const servers = await Promise.all<Emulator>(starting);
+  await Promise.all(servers.map((server) => server.close()));
 }
 
 const NEVER = new AbortController().signal;
@@ -63,7 +64,7 @@ export function sqs(ending: '' | '.fifo'): Adapter {
           const ask = { max: 10, leaseMs: 300_000, waitMs: 0 };
           const letters = await reader.receive(ask, NEVER);
           await reader.release(
-            letters.map(({ handle }) => handle as SqsHandle),
+            letters.map(({ handle }) => handle),
             0,
             NEVER,
           );

@@ -21,9 +21,15 @@ const { values } = parseArgs({
   },
 });
 
-void main()
-  .finally(closeServers)
-  .then((code) => (process.exitCode = code));
+void run();
+
+async function run(): Promise<void> {
+  try {
+    process.exitCode = await main();
+  } finally {
+    await closeServers();
+  }
+}
 
 async function main(): Promise<number> {
   const drivers = values.driver === undefined ? Object.keys(ADAPTERS) : [values.driver];

@@ -152,7 +152,7 @@ describe('wait', () => {
     const waiting = outcome(bench.client.wait('t-0', { timeoutMs: 30_000, signal: stop.signal }));
     expect(await bench.done(waiting)).toMatchObject({
       code: 'timeout',
-      message: expect.stringContaining('It goes on'),
+      message: expect.stringContaining('It goes on') as string,
     });
     expect(bench.clock.monotonic() - began).toBe(30_000);
     bench.ledgerCalls.on('get', hang(), { times: 99 });
@@ -165,8 +165,8 @@ describe('wait', () => {
   test('does not say of a task that nobody claimed that it goes on', async () => {
     const bench = clientBench();
     const error = await bench.done(outcome(bench.client.wait('t-0', { timeoutMs: 30_000 })));
-    expect(error).toMatchObject({ code: 'timeout', message: expect.stringContaining('nobody enqueued it') });
-    expect(error).not.toMatchObject({ message: expect.stringContaining('It goes on') });
+    expect(error).toMatchObject({ code: 'timeout', message: expect.stringContaining('nobody enqueued it') as string });
+    expect(String(error)).not.toContain('It goes on');
   });
 });
 

@@ -1,4 +1,9 @@
-import { GetQueueUrlCommand, ListQueuesCommand, SendMessageCommand, SetQueueAttributesCommand } from '@aws-sdk/client-sqs';
+import {
+  GetQueueUrlCommand,
+  ListQueuesCommand,
+  SendMessageCommand,
+  SetQueueAttributesCommand,
+} from '@aws-sdk/client-sqs';
 import { afterEach, expect, test } from 'vitest';
 import type { QueueCalls } from './sqs-calls.ts';
 import { refusal, sqsClient, sqsGround } from './started.ts';
