@@ -2,11 +2,22 @@ import { randomUUID } from 'node:crypto';
 import { messageBytes, type BrokerSession } from './broker-session.ts';
 import type { OutgoingMessage } from './driver.ts';
 import { readMessage, taskIdOf, TASK_ID_ATTRIBUTE, type TaskCodec } from './envelope.ts';
-import { isLeaseholdError, LeaseholdError } from './errors.ts';
+import { badOption, isLeaseholdError, LeaseholdError } from './errors.ts';
 import { canonicalJson, type Json } from './json.ts';
 import type { EnqueueOutcome, NewTask } from './lease.ts';
 import type { FollowUp } from './record.ts';
 
+const FIELDS: readonly string[] = [
+  'type',
+  'input',
+  'taskId',
+  'idempotencyKey',
+  'agentRunId',
+  'traceparent',
+  'tracestate',
+  'delayMs',
+  'groupId',
+] satisfies readonly (keyof NewTask)[];
 const ID = /^[\x20-\x7e]{1,256}$/;
 
 interface Prepared {
@@ -40,6 +51,8 @@ export async function enqueueTasks(
   codec: TaskCodec,
   tasks: readonly NewTask[],
 ): Promise<readonly EnqueueOutcome[]> {
+  const given: unknown = tasks;
+  if (!Array.isArray(given)) throw badOption('tasks', given, 'enqueue takes a list; write enqueue([task]).');
   try {
     // What the queue takes is known only then.
     await session.open();
@@ -88,6 +101,12 @@ export function followUpTask(
 function prepare(session: BrokerSession, codec: TaskCodec, task: NewTask): Prepared {
   let taskId = task.taskId ?? '';
   try {
+    const stranger = Object.keys(task).find((field) => !FIELDS.includes(field));
+    if (stranger !== undefined) {
+      throw new LeaseholdError('bad-task', `${stranger} is no field of a task; there are ${FIELDS.join(', ')}.`, {
+        field: stranger,
+      });
+    }
     const identity = identify(task);
     taskId = identity.taskId;
     const payload = JSON.parse(canonicalJson(task.input ?? null, 'input')) as Json;

@@ -24,3 +24,4 @@ export * from './lease-broker.ts';
 export * from './task-client.ts';
 export * from './task-status.ts';
 export * from './sweep.ts';
+export { checkPart } from './parts.ts';

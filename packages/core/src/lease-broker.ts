@@ -19,6 +19,7 @@ import type {
   Outcome,
   PolicyAnswer,
 } from './lease.ts';
+import { checkPart } from './parts.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { rescaleTiming } from './lease-timing.ts';
 import type { Lost } from './ownership.ts';
@@ -117,6 +118,8 @@ export const DEFAULT_RETENTION_MS: number = 30 * 86_400_000;
  * ```
  */
 export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
+  checkPart('driver', parts.driver, 'a broker driver');
+  checkPart('ledger', parts.ledger, 'a ledger driver');
   const clock = parts.clock ?? systemClock();
   const codec = parts.codec ?? cloudEvents();
   const retentionMs = parts.retentionMs ?? DEFAULT_RETENTION_MS;

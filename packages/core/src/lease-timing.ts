@@ -58,12 +58,14 @@ export function leaseTiming(
   }
   if (bounds.minLeaseMs !== undefined && leaseMs < bounds.minLeaseMs) {
     const hint =
-      typeof full.length === 'number' && full.length * 1000 >= bounds.minLeaseMs
+      typeof full.length === 'number' && full.length < 1_000 && full.length * 1_000 >= bounds.minLeaseMs
         ? ` A number means milliseconds: did you mean '${full.length}s'?`
         : '';
+    const least = leastLease(bounds.uncertaintyMs ?? 0);
     throw refused(
       field,
-      `${field} is ${formatDuration(leaseMs)}, but this ledger cannot keep leases below ${formatDuration(bounds.minLeaseMs)} apart.${hint}`,
+      `${field} is ${formatDuration(leaseMs)}, but this ledger cannot keep leases below ${formatDuration(bounds.minLeaseMs)} apart` +
+        `${least > bounds.minLeaseMs ? `, and with its clock's error in the margin it takes at least ${formatDuration(least)}` : ''}.${hint}`,
     );
   }
   if (leaseMs <= tolerate * heartbeatMs + marginMs) {
@@ -77,7 +79,7 @@ export function leaseTiming(
     throw refused(
       field,
       `${field}: the margin J = ${marginMs} ms has to exceed the clock error and batching delay of ${bounds.uncertaintyMs} ms. ` +
-        `Lengthen the lease to at least ${formatDuration(Math.ceil((bounds.uncertaintyMs + 1) * 0.0045) * 1_000)} or set a longer margin.`,
+        `Lengthen the lease to at least ${formatDuration(leastLease(bounds.uncertaintyMs))} or set a longer margin.`,
     );
   }
   return { leaseMs, heartbeatMs, marginMs, tolerate };
@@ -101,6 +103,11 @@ export function beatDelay(timing: LeaseTiming, remainingMs: number, random: () =
   // Jitter only ever shortens the wait.
   const jittered = timing.heartbeatMs * (1 - random() * 0.1);
   return Math.max(0, Math.min(jittered, remainingMs / 2));
+}
+
+/** In whole seconds, the shortest lease whose usual margin of 2L/9 exceeds an uncertainty. */
+function leastLease(uncertaintyMs: number): number {
+  return uncertaintyMs === 0 ? 0 : Math.ceil((uncertaintyMs + 1) * 0.0045) * 1_000;
 }
 
 function refused(field: string, message: string): LeaseholdError {

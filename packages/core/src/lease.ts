@@ -98,7 +98,12 @@ export type Outcome = 'done' | 'unknown' | Lost | { readonly refused: Refusal };
 export interface NewTask {
   readonly type: string;
   readonly input: unknown;
+  /** Default: a hash of type and idempotency key. */
   readonly taskId?: string;
+  /**
+   * What the task means, such as `order-7/refund`: asked for twice under one key, it is one task. Without a key and an id each asking is a task of
+   * its own, and a producer that asks again after a lost answer asks for two.
+   */
   readonly idempotencyKey?: string;
   readonly agentRunId?: string;
   readonly traceparent?: string;

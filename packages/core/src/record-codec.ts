@@ -80,8 +80,11 @@ const TASK_ERROR_OUT = flip(TASK_ERROR);
 const HUMAN_OUT = flip(HUMAN);
 const FOLLOW_UP_OUT = flip(FOLLOW_UP);
 /** By wire name; a map, since a record may hold fields of any name. */
-const FIELDS: ReadonlyMap<string, { readonly ours: string; readonly kind: Kind }> = new Map(
-  Object.entries(RECORD).map(([wire, [ours, kind]]) => [wire, { ours, kind }]),
+const FIELDS: ReadonlyMap<string, { readonly ours: string; readonly kind: Kind; readonly required: boolean }> = new Map(
+  Object.entries(RECORD).map(([wire, [ours, kind, required]]) => [
+    wire,
+    { ours, kind, required: required !== undefined },
+  ]),
 );
 const ALL: readonly (readonly [wire: string, ours: string])[] = [...FIELDS].map(([wire, { ours }]) => [wire, ours]);
 const REQUIRED: readonly string[] = ALL.map(([wire]) => wire).filter((wire) => RECORD[wire]?.[2] === 'required');
@@ -117,22 +120,22 @@ export function recordFromWire(wire: WireRecord): TaskRecord {
   const id = typeof wire['task_id'] === 'string' ? wire['task_id'].slice(0, 80) : '?';
   if (typeof wire['schema_version'] !== 'string') throw corrupt('schema_version', 'is missing or not text', id);
   const newer = isNewerSchema({ schemaVersion: wire['schema_version'] });
+  const record: Record<string, unknown> = newer ? {} : requiredFromWire(wire);
   let extra: Record<string, Json> | undefined;
   for (const name of Object.keys(wire)) {
-    const value = wire[name] as Json;
+    const value = wire[name];
     const field = FIELDS.get(name);
-    if (!field) define((extra ??= {}), name, value);
-    else if (!newer && value !== undefined && !fits(field.kind, value))
-      throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
+    if (value === undefined) continue;
+    if (!field) {
+      define((extra ??= {}), name, value);
+      continue;
+    }
+    if (!newer && !fits(field.kind, value)) throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
+    if (field.required && !newer) continue;
+    const { ours } = field;
+    record[ours] = NESTED.has(ours) && typeof value === 'object' && value !== null ? rename(ours, value, 'in') : value;
   }
   if (!newer) check(wire, id);
-  const record: Record<string, unknown> = newer ? {} : requiredFromWire(wire);
-  for (const [name, ours] of newer ? ALL : OPTIONAL) {
-    const value = wire[name];
-    if (value !== undefined)
-      record[ours] =
-        NESTED.has(ours) && typeof value === 'object' && value !== null ? rename(ours, value, 'in') : value;
-  }
   if (extra) record['extra'] = extra;
   return record as unknown as TaskRecord;
 }
@@ -176,7 +179,7 @@ function requiredFromWire(wire: WireRecord): Record<string, unknown> {
     attempt: wire['attempt'],
     failures: wire['failures'],
     idempotencyKey: wire['idempotency_key'],
-    effects: rename('effects', wire['effects'] as Json, 'in'),
+    effects: isObject(wire['effects']) ? rename('effects', wire['effects'], 'in') : wire['effects'],
     version: wire['version'],
     opId: wire['op_id'],
     createdAt: wire['created_at'],

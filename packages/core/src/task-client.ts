@@ -12,6 +12,7 @@ import type { EnqueueOutcome, NewTask } from './lease.ts';
 import { DEFAULT_RETENTION_MS, type LeaseBroker } from './lease-broker.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { isTerminal, type EffectRecord, type SettlementReceipt, type TaskRecord, type TaskState } from './record.ts';
+import { checkPart } from './parts.ts';
 import { newOpId } from './task-lease.ts';
 
 /** How a task ended: the trustworthy answer, with its receipt. */
@@ -83,6 +84,7 @@ export function createTaskClient(parts: {
   readonly types?: readonly string[];
   readonly retentionMs?: number;
 }): TaskClient {
+  checkPart('ledger', parts.ledger, 'a ledger driver');
   const clock = parts.clock ?? systemClock();
   const ledger = ledgerSession(parts.ledger, clock);
   const retentionMs = parts.retentionMs ?? DEFAULT_RETENTION_MS;

@@ -1,4 +1,4 @@
-import { isLeaseholdError, LeaseholdError, type GuardStore, type HoldId } from '@leasehold/core';
+import { checkPart, isLeaseholdError, LeaseholdError, type GuardStore, type HoldId } from '@leasehold/core';
 import type { Claim } from './claim.ts';
 import { announce, errorClass, type GuardEvent } from './events.ts';
 import { parseOptions, type GuardOptions, type GuardSettings } from './options.ts';
@@ -23,6 +23,7 @@ export function openGate<Native, Store extends GuardStore>(
   store: Store,
   options: GuardOptions<Native>,
 ): Gate<Native, Store> {
+  checkPart('store', store, 'a guard store');
   return { store, settings: parseOptions(options), running: new Map(), resolving: new Map() };
 }
 

@@ -123,34 +123,55 @@ function holds(expect: PutExpectation, current: TaskRecord | undefined, now: Sto
 /** The record as a reader gets it: with the JSON of what it holds, and none of its objects. */
 function copyOf(row: TaskRecord): TaskRecord {
   const copy: Record<string, unknown> = { ...row };
-  for (const name of Object.keys(copy)) copy[name] = unshared(copy[name] as Json);
+  for (const name of Object.keys(copy)) if (typeof copy[name] === 'object') copy[name] = unshared(copy[name] as Json);
   return copy as unknown as TaskRecord;
 }
 
-function unshared(value: Json): Json {
-  if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value) && value.length === 0) return [];
-  return JSON.parse(JSON.stringify(value)) as Json;
+/** What JSON makes of a value, in objects of its own. */
+function unshared(value: Json | undefined): Json {
+  if (typeof value !== 'object' || value === null) return value ?? null;
+  if (Array.isArray(value)) return value.map((item: Json | undefined) => unshared(item));
+  const from = value as Readonly<Record<string, Json | undefined>>;
+  const copy: Record<string, Json> = {};
+  for (const name of Object.keys(from)) {
+    const item = from[name];
+    if (item === undefined) continue;
+    if (name !== '__proto__') copy[name] = unshared(item);
+    else
+      Object.defineProperty(copy, name, {
+        value: unshared(item),
+        enumerable: true,
+        configurable: true,
+        writable: true,
+      });
+  }
+  return copy;
 }
 
 /** The row of a record: what a reader would make of its JSON. */
 function toRow(record: TaskRecord, maxBytes: number): TaskRecord {
-  const wire: Record<string, Json> = { ...recordToWire(record) };
+  // Its own already, but for what it holds.
+  const wire = recordToWire(record) as Record<string, Json>;
   // Longer than any escape makes its characters.
   let atMost = 0;
   for (const name of Object.keys(wire)) {
     const value = wire[name] as Json;
-    const odd = notFinite(value, name);
-    if (odd)
-      throw badRequest(
-        odd.key,
-        `of task ${record.taskId} is ${odd.value}, which no store can hold; nothing was written.`,
-      );
-    if (typeof value === 'object') wire[name] = unshared(value);
-    atMost += 6 * (name.length + (typeof value === 'string' ? value.length : 8));
-    if (typeof value === 'object' && value !== null && Object.keys(value).length > 0) atMost += SOME;
+    atMost += 6 * name.length + 100;
+    if (typeof value === 'string') atMost += 6 * value.length;
+    else if (typeof value !== 'boolean') {
+      const odd = notFinite(value, name);
+      if (odd)
+        throw badRequest(
+          odd.key,
+          `of task ${record.taskId} is ${odd.value}, which no store can hold; nothing was written.`,
+        );
+      if (typeof value === 'object' && value !== null) {
+        wire[name] = unshared(value);
+        atMost += Object.keys(value).length > 0 ? 6 * JSON.stringify(value).length : 0;
+      }
+    }
   }
-  if (atMost > maxBytes || atMost >= SOME) {
+  if (atMost > maxBytes) {
     const bytes = Buffer.byteLength(JSON.stringify(wire));
     if (bytes > maxBytes) {
       throw new LeaseholdError(
@@ -170,9 +191,6 @@ function toRow(record: TaskRecord, maxBytes: number): TaskRecord {
     );
   }
 }
-
-/** From here on the size is counted, not estimated. */
-const SOME = 1_000_000;
 
 /** The first number that JSON would turn into null. */
 function notFinite(value: Json, key: string): { readonly key: string; readonly value: number } | undefined {
