@@ -9,13 +9,7 @@ import { shortId } from './wording.ts';
 export async function findTask(client: TaskClient, name: string): Promise<TaskRecord | undefined> {
   const exact = (await client.status(name)).record;
   if (exact) return exact;
-  const found: TaskRecord[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await client.list({ limit: 500, ...(cursor !== undefined && { cursor }) });
-    found.push(...page.records.filter(({ taskId }) => begins(taskId, name)));
-    cursor = page.cursor;
-  } while (cursor !== undefined);
+  const found = await tasksBeginning(client, name);
   const whole = found.filter(({ taskId }) => parts(taskId).length === parts(name).length);
   const [only, ...others] = whole.length > 0 ? whole : found;
   if (only && others.length > 0) {
@@ -33,6 +27,18 @@ export async function needTask(client: TaskClient, name: string): Promise<TaskRe
     1,
     `no task is known as ${name}: "leasehold list" shows those that were claimed; what still waits in the queue has no record yet.`,
   );
+}
+
+/** Every record whose id begins with `name`, part by part. */
+export async function tasksBeginning(client: TaskClient, name: string): Promise<readonly TaskRecord[]> {
+  const found: TaskRecord[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await client.list({ limit: 500, ...(cursor !== undefined && { cursor }) });
+    found.push(...page.records.filter(({ taskId }) => begins(taskId, name)));
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return found;
 }
 
 function begins(taskId: string, name: string): boolean {

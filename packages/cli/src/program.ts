@@ -96,7 +96,7 @@ function commands(exit: (code: number) => void): Command {
     .addOption(database())
     .addOption(ledger())
     .option('--run <id>', 'cancel every recorded task of this agent run that has not ended')
-    .option('--unclaimed', 'the task was never claimed, so nothing is known of it yet; take the id as it is')
+    .option('--unclaimed', 'the task was never claimed, so nothing is known of it yet: take the full id as it is')
     .addOption(json('print an array of outcomes'))
     .action(async (task: string | undefined, options: Parameters<typeof cancelCommand>[1]) =>
       exit(await (await import('./cancel-command.ts')).cancelCommand(task, options)),

@@ -170,8 +170,27 @@ test('a task that waits in the queue is cancelled only when that is meant', asyn
   const unknown = await leasehold('cancel', 'zz99');
   expect(unknown).toMatchObject({ code: 1, stdout: '' });
   expect(unknown.stderr).toContain('--unclaimed');
-  expect((await leasehold('cancel', 'zz99', '--unclaimed')).stdout).toBe('zz99 is cancelled\n');
+  const meant = await leasehold('cancel', 'zz99', '--unclaimed');
+  const words = 'no record of zz99 was there; a task enqueued under exactly this id will not run\n';
+  expect(meant).toEqual({ code: 0, stdout: words, stderr: '' });
   expect((await listed('--state', 'cancelled')).map(({ taskId }) => taskId)).toContain('zz99');
+  const another = await leasehold('cancel', 'zz9', '--unclaimed', '--json');
+  expect(JSON.parse(another.stdout)).toEqual([{ taskId: 'zz9', outcome: 'cancelled', recorded: false }]);
+  expect(another.stderr).toBe('note: zz99 begins like it, and is left as it is\n');
+});
+
+test('an id that was cut short is never written as one, and names the recorded task where there is one', async () => {
+  const before = await listed();
+  const cut = await leasehold('cancel', 'beef00112233', '--unclaimed');
+  expect(cut).toMatchObject({ code: 2, stdout: '' });
+  expect(cut.stderr).toContain('looks like an id that was cut short, and no record begins with it: give the full id');
+  expect((await leasehold('cancel', 'beef00112233:next:0', '--unclaimed')).code).toBe(2);
+  expect((await leasehold('cancel', 'a', '--unclaimed')).stderr).toContain('a fits 2 tasks');
+  expect(await listed()).toHaveLength(before.length);
+  const known = await leasehold('cancel', IDS.held.slice(0, 12), '--unclaimed');
+  expect(known).toMatchObject({ code: 0, stdout: 'ab2200000000 is cancelled\n' });
+  expect((await listed('--state', 'cancelled')).map(({ taskId }) => taskId)).toContain(IDS.held);
+  expect(await listed()).toHaveLength(before.length);
 });
 
 test('no content of a task is shown but by inspect --json, and no control character reaches the terminal', async () => {
