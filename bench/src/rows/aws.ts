@@ -1,9 +1,8 @@
 import { race, type Race, type Row, type RowContext } from '../row.ts';
 
-/** Messages in work at a time where the peer has no bound of its own. */
+/** Messages in work at a time. One Consumer has ten, by its batches, whatever it is told. */
 const CONCURRENCY = 50;
-/** Of one Consumer with batches of ten. */
-const ONE_CONSUMER = 10;
+const NOTE = 'ours as in the row before, at a concurrency of 50; one Consumer works on one batch of ten at a time';
 
 /** Each side has a queue and a table of its own on the same servers. */
 const placeFor =
@@ -41,7 +40,8 @@ export const sqsConsumer: Row = {
       goal: { atLeast: 2.5 },
       ours: 'sqs-ours',
       peer: 'consumer-each',
-      concurrency: ONE_CONSUMER,
+      concurrency: CONCURRENCY,
+      note: NOTE,
       tasks: 2_000,
       place: placeFor(context, 'consumer-each'),
     }),
@@ -51,7 +51,8 @@ export const sqsConsumer: Row = {
       goal: { atLeast: 1 },
       ours: 'sqs-ours',
       peer: 'consumer-batch',
-      concurrency: ONE_CONSUMER,
+      concurrency: CONCURRENCY,
+      note: NOTE,
       tasks: 4_000,
       place: placeFor(context, 'consumer-batch'),
     }),
@@ -85,7 +86,8 @@ export const awsPowertools: Row = {
       goal: { atLeast: 1.8 },
       ours: 'aws-ours',
       peer: 'aws-powertools',
-      concurrency: ONE_CONSUMER,
+      concurrency: CONCURRENCY,
+      note: NOTE,
       tasks: 1_000,
       place: placeFor(context, 'aws-powertools'),
     }),

@@ -82,6 +82,7 @@ export function createParking(parts: {
       for (const entry of parked) if (entry.busy.taskId === taskId) entry.endsAt = clock.monotonic();
     },
     offer() {
+      if (parked.size === 0) return;
       const now = clock.monotonic();
       for (const entry of parked) {
         if (entry.endsAt > now) continue;
