@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { createTaskClient, isLeaseholdError, type LedgerDriver, type TaskClient } from '@leasehold/core';
 import { CliFailure } from './failure.ts';
 import { parseAddress, type Address } from './stores/address.ts';
+import { awsTrouble } from './stores/aws-trouble.ts';
 import { LEDGER_KINDS, type LedgerKindName } from './stores/ledger-kinds.ts';
 import { listening } from './stores/listening.ts';
 
@@ -43,11 +44,13 @@ export async function withLedger<Result>(
   }
 }
 
-/** An option that a driver refuses is named as it was written. */
-export async function refusedAs<Driver>(said: string, open: () => Promise<Driver>): Promise<Driver> {
+/** An option that a driver refuses is named as it was written, and so is a store that may not be used. */
+export async function refusedAs<Result>(said: string, work: () => Promise<Result>): Promise<Result> {
   try {
-    return await open();
+    return await work();
   } catch (error) {
+    const trouble = awsTrouble(error, said, 'address');
+    if (trouble) throw trouble;
     if (!isLeaseholdError(error) || error.code !== 'bad-option') throw error;
     throw new CliFailure(2, `${said}: ${error.message}`, { cause: error });
   }
@@ -77,6 +80,8 @@ function fileAddress(file: string, said: string): Address<'sqlite'> {
 function explained(error: unknown, cause: unknown, ledger: LedgerDriver, address: Address<LedgerKindName>): Error {
   const { remedy } = LEDGER_KINDS[address.kind];
   const { said } = address;
+  const trouble = awsTrouble(cause, said, 'address');
+  if (trouble) return trouble;
   const name = cause instanceof Error ? cause.name : 'unknown error';
   const because = (): string => {
     switch (ledger.classify(cause)) {

@@ -7,7 +7,7 @@ import { createTable, dynamoDbLedger } from '@leasehold/dynamodb';
 import { kinds, startDynamoDb, startSqs, type Emulator, type SqsEmulator } from '@leasehold/emulators';
 import { sqsBroker } from '@leasehold/sqs';
 import { loadAdapter } from '../src/stores/adapter.ts';
-import { run, runHere, type Ended } from './command-line.ts';
+import { run, runHere, type Ended, type Environment } from './command-line.ts';
 
 // Each call is a process of its own, on a machine that may be busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -32,8 +32,7 @@ afterAll(async () => {
 const leasehold = (args: readonly string[], more: Readonly<Record<string, string>> = {}): Promise<Ended> =>
   run(args, { cwd: folder, env: { ...env, ...more } });
 /** Without the start of a process. */
-const here = (args: readonly string[], more: Readonly<Record<string, string>> = {}): Promise<Ended> =>
-  runHere(args, { ...env, ...more });
+const here = (args: readonly string[], more: Environment = {}): Promise<Ended> => runHere(args, { ...env, ...more });
 const json = (ended: Ended): unknown => {
   expect({ code: ended.code, stderr: ended.stderr }).toEqual({ code: 0, stderr: '' });
   return JSON.parse(ended.stdout);
@@ -105,7 +104,16 @@ test('a table is made by what a deployer may do, and one that is there is checke
   expect((await here(make)).stdout).toMatch(/^table made was there already, and fits; TTL: /);
   const other = await here([...make, '--partition-key', 'id']);
   expect(other).toMatchObject({ code: 2, stdout: '' });
-  expect(other.stderr).toContain('has the key pk, but id was given');
+  expect(other.stderr).toContain('has the key pk, but id was given; write --partition-key pk, and no sort key.');
+  expect(
+    json(await here([...make.with(3, 'keyed'), '--json', '--partition-key', 'id', '--sort-key', 'sk'])),
+  ).toBeDefined();
+  const list = (more: string): Promise<Ended> =>
+    here(['list', '--ledger', `dynamodb:keyed?endpoint=${dynamodb.endpoint}${more}`]);
+  const keys = await list('');
+  expect(keys).toMatchObject({ code: 2, stdout: '' });
+  expect(keys.stderr).toContain('has the key id + sk, but pk was given; write &partition-key=id&sort-key=sk.');
+  expect(await list('&partition-key=id&sort-key=sk')).toMatchObject({ code: 0, stdout: 'no task was claimed yet\n' });
 });
 
 test('operators look at tasks on DynamoDB and SQS, answer, sweep, redrive and cancel, with what their policy allows and no more', async () => {
@@ -258,6 +266,55 @@ test('a table that is not there is told from one that may not be used', async ()
   refused.cancel();
   expect(refused.hits).toBe(1);
   expect(denied.stderr).toContain('printed by "leasehold aws policy --role operator --table tasks"');
+});
+
+test('credentials that are missing or have expired, and a missing region, are told from a policy that lacks something', async () => {
+  // Nothing the machine has may be found.
+  const nothing = {
+    AWS_ACCESS_KEY_ID: undefined,
+    AWS_SECRET_ACCESS_KEY: undefined,
+    AWS_REGION: undefined,
+    AWS_EC2_METADATA_DISABLED: 'true',
+    AWS_CONFIG_FILE: join(folder, 'none'),
+    AWS_SHARED_CREDENTIALS_FILE: join(folder, 'none'),
+  };
+  const ledger = `dynamodb:tasks?endpoint=${NOWHERE}`;
+  const queue = 'sqs:http://127.0.0.1:1/123456789012/tickets';
+  const sweep = ['sweep', '--ledger', ledger, '--queue'];
+  const list = ['list', '--ledger'];
+  const region = 'region=eu-central-1';
+  for (const [args, code, says] of [
+    [[...list, `${ledger}&${region}`], 1, `--ledger ${ledger}&${region}: no AWS credentials were found (`],
+    [[...sweep, `${queue}?${region}`], 1, `--queue ${queue}?${region}: no AWS credentials were found (`],
+    [
+      ['aws', 'create-table', '--table', 'tasks', '--region', 'eu-central-1'],
+      1,
+      'table tasks: no AWS credentials were found (',
+    ],
+    [
+      [...list, ledger],
+      2,
+      `--ledger ${ledger}: no region was given, nor found; add &${region} to it, or set AWS_REGION`,
+    ],
+    [[...sweep, queue], 2, `--queue ${queue}: no region was given, nor found; add ?${region} to it, or set AWS_REGION`],
+    [
+      ['aws', 'create-table', '--table', 'tasks'],
+      2,
+      'table tasks: no region was given, nor found; give --region, or set',
+    ],
+  ] as const) {
+    const ended = await here(args, nothing);
+    expect(ended.stderr).toContain(`error: ${says}`);
+    expect(ended).toMatchObject({ code, stdout: '' });
+    expect(ended.stderr).not.toContain('aws policy');
+    if (code === 1) expect(ended.stderr).toContain('the SDK looks at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY');
+  }
+  const refused = dynamodb.faults.on('GetItem', kinds.failBefore('expired'), { times: 9 });
+  const expired = await here(['inspect', 'x', '--ledger', `dynamodb:tasks?endpoint=${dynamodb.endpoint}`]);
+  refused.cancel();
+  expect(expired.code).toBe(1);
+  expect(expired.stderr).toContain('the AWS credentials have expired (ExpiredToken');
+  expect(expired.stderr).not.toContain('aws policy');
 });
 
 test('an adapter that is not installed is an error that says what to install', async () => {

@@ -42,8 +42,11 @@ export async function run(args: readonly string[], options: Parameters<typeof st
   return { code, stdout, stderr };
 }
 
+/** Variables of the environment; `undefined`: there is none. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 /** Runs the program in this process: the same but for the start, which is most of the time a command takes. */
-export async function runHere(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+export async function runHere(args: readonly string[], env: Environment = {}): Promise<Ended> {
   const written = { stdout: '', stderr: '' };
   const undo = (['stdout', 'stderr'] as const).map((name) => {
     const write = process[name].write.bind(process[name]);
@@ -54,15 +57,18 @@ export async function runHere(args: readonly string[], env: Readonly<Record<stri
     return () => void (process[name].write = write);
   });
   const before = { ...process.env };
-  Object.assign(process.env, env);
+  setEnvironment(env);
   try {
     return { code: await runCli(args), ...written };
   } finally {
     for (const step of undo) step();
-    for (const name of Object.keys(env)) {
-      const { [name]: value } = before;
-      if (value === undefined) Reflect.deleteProperty(process.env, name);
-      else process.env[name] = value;
-    }
+    setEnvironment(Object.fromEntries(Object.keys(env).map((name) => [name, before[name]])));
+  }
+}
+
+function setEnvironment(env: Environment): void {
+  for (const [name, value] of Object.entries(env)) {
+    if (value === undefined) Reflect.deleteProperty(process.env, name);
+    else process.env[name] = value;
   }
 }

@@ -1,6 +1,7 @@
 import { isLeaseholdError } from '@leasehold/core';
 import { CliFailure, EXIT } from '../failure.ts';
 import { loadDynamoDb } from '../stores/adapter.ts';
+import { awsTrouble } from '../stores/aws-trouble.ts';
 import { given, tableOptions, type WrittenTable } from '../stores/table-options.ts';
 import { plain } from '../wording.ts';
 
@@ -20,6 +21,8 @@ export async function createTableCommand(options: CreateTableCommandOptions): Pr
   const { createTable } = await loadDynamoDb('aws create-table');
   const design = { table, ...given('region', region), ...given('endpoint', endpoint), ...tableOptions(options) };
   const { created, ttl } = await createTable(design, AbortSignal.timeout(TIMEOUT_MS)).catch((error: unknown) => {
+    const trouble = awsTrouble(error, `table ${table}`, 'options');
+    if (trouble) throw trouble;
     throw isLeaseholdError(error) ? error : new CliFailure(1, explain(table, endpoint, error), { cause: error });
   });
   if (options.json) process.stdout.write(`${JSON.stringify({ table, created, ttl })}\n`);
@@ -31,9 +34,6 @@ function explain(table: string, endpoint: string | undefined, error: unknown): s
   const { name, message } = error instanceof Error ? error : { name: 'unknown error', message: '' };
   const code = (error as NodeJS.ErrnoException).code ?? name;
   const what = `table ${table} could not be made: ${code}${message === '' ? '' : `: ${plain(message)}`}`;
-  if (message === 'Region is missing') return `${what}; give --region, or set AWS_REGION.`;
-  if (name === 'CredentialsProviderError')
-    return `${what}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or another source that the SDK knows.`;
   if (name === 'AccessDeniedException')
     return `${what}; what has to be allowed is printed by "leasehold aws policy --role deployer --table ${table}".`;
   return endpoint === undefined ? `${what}.` : `${what}; check --endpoint ${endpoint}.`;

@@ -14,6 +14,12 @@ export interface OpenQueue extends OpenLedger {
   readonly parts: OperatorParts;
 }
 
+/** A queue, and how it was named, for messages. */
+export interface SaidQueue {
+  readonly driver: CountingBroker;
+  readonly said: string;
+}
+
 const OPEN_TIMEOUT_MS = 10_000;
 
 /** Opens the ledger, and the queue of `--queue` or the environment, for the time of `work`. */
@@ -22,11 +28,11 @@ export async function withQueue<Result>(
   work: (open: OpenQueue) => Promise<Result>,
 ): Promise<Result> {
   return withLedger(options, async (open) => {
-    const driver = await openQueue(options, open.address);
+    const { driver, said } = await openQueue(options, open.address);
     const broker = createLeaseBroker({ driver, ledger: open.ledger });
     try {
       // What is wrong with the queue shows before anything is done.
-      await driver.open?.(AbortSignal.timeout(OPEN_TIMEOUT_MS));
+      await refusedAs(said, async () => driver.open?.(AbortSignal.timeout(OPEN_TIMEOUT_MS)));
       return await work({ ...open, driver, broker, parts: { ledger: open.ledger, driver, broker } });
     } finally {
       await broker.drain();
@@ -39,14 +45,18 @@ export async function withQueue<Result>(
 export async function openQueue(
   { queue }: Pick<StoreOptions, 'queue'>,
   ledger: OpenLedger['address'],
-): Promise<CountingBroker> {
+): Promise<SaidQueue> {
   const { LEASEHOLD_QUEUE } = process.env;
   const [from, text] = queue === undefined ? ['LEASEHOLD_QUEUE', LEASEHOLD_QUEUE || undefined] : ['--queue', queue];
   if (text?.includes(':')) {
     const address = parseAddress(from, text, QUEUE_KINDS);
-    return refusedAs(address.said, () => QUEUE_KINDS[address.kind].open(address));
+    const { said } = address;
+    return { driver: await refusedAs(said, () => QUEUE_KINDS[address.kind].open(address)), said };
   }
-  if (ledger.kind === 'sqlite') return sqliteBroker({ file: ledger.place, queue: queueName(ledger.place, text) });
+  if (ledger.kind === 'sqlite') {
+    const driver = sqliteBroker({ file: ledger.place, queue: queueName(ledger.place, text) });
+    return { driver, said: ledger.said };
+  }
   const forms = Object.values(QUEUE_KINDS).map(({ form }) => form);
   throw new CliFailure(
     2,

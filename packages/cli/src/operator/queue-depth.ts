@@ -1,9 +1,8 @@
 import { sqliteBroker } from '@leasehold/sqlite';
-import type { OpenLedger, StoreOptions } from '../open-ledger.ts';
+import { refusedAs, type OpenLedger, type StoreOptions } from '../open-ledger.ts';
 import { queuesOf } from '../stores/sqlite-file.ts';
-import type { CountingBroker } from '../stores/queue-kinds.ts';
 import { plain } from '../wording.ts';
-import { openQueue } from './open-queue.ts';
+import { openQueue, type SaidQueue } from './open-queue.ts';
 
 const TIMEOUT_MS = 10_000;
 
@@ -11,9 +10,11 @@ const TIMEOUT_MS = 10_000;
 export async function depthsOf(options: StoreOptions, ledger: OpenLedger['address']): Promise<readonly string[]> {
   const lines: string[] = [];
   for (const [name, open] of queues(options, ledger)) {
-    const driver = await open();
+    const { driver, said } = await open();
     try {
-      const { visible, inFlight, delayed, blocked, deadLetters } = await driver.depth(AbortSignal.timeout(TIMEOUT_MS));
+      const { visible, inFlight, delayed, blocked, deadLetters } = await refusedAs(said, () =>
+        driver.depth(AbortSignal.timeout(TIMEOUT_MS)),
+      );
       const waiting = visible + blocked;
       if (waiting + inFlight + delayed + deadLetters === 0) continue;
       const later = delayed > 0 ? `, ${delayed} delayed` : '';
@@ -28,9 +29,12 @@ export async function depthsOf(options: StoreOptions, ledger: OpenLedger['addres
 function queues(
   options: StoreOptions,
   ledger: OpenLedger['address'],
-): readonly (readonly [name: string, open: () => Promise<CountingBroker>])[] {
+): readonly (readonly [name: string, open: () => Promise<SaidQueue>])[] {
   const asked = options.queue ?? (process.env['LEASEHOLD_QUEUE'] || undefined);
   if (asked !== undefined) return [[asked, () => openQueue(options, ledger)]];
   if (ledger.kind !== 'sqlite') return [];
-  return queuesOf(ledger.place).map((queue) => [queue, async () => sqliteBroker({ file: ledger.place, queue })]);
+  return queuesOf(ledger.place).map((queue) => [
+    queue,
+    async () => ({ driver: sqliteBroker({ file: ledger.place, queue }), said: ledger.said }),
+  ]);
 }
