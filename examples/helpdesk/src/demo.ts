@@ -126,6 +126,10 @@ function check({ keep, endpoints, region }: DemoOptions, profile: ProfileName): 
   }
   if (endpoints && profile !== 'aws')
     throw badOption('endpoint', endpoints.sqs, 'only the profile aws has servers: give that, too.');
+  for (const url of Object.values(endpoints ?? {})) {
+    if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ''))
+      throw badOption('endpoint', url, 'write the URL of a server, such as http://127.0.0.1:4566.');
+  }
   if (region !== undefined && !endpoints)
     throw badOption('region', region, 'the embedded servers have their own; it goes with endpoints.');
 }

@@ -131,6 +131,16 @@ test.each<[what: string, args: string[], says: RegExp]>([
   ['a profile there is not', ['--profile', 'azure'], /--profile <name>.*Write one of sqlite, local, aws/],
   ['aws with something to keep', ['--profile', 'aws', '--keep'], /keep is ".leasehold": a run on AWS leaves nothing/],
   ['servers without aws', ['--endpoint', 'http://127.0.0.1:1'], /endpoint is .*: only the profile aws has servers/],
+  [
+    'a server that is no URL',
+    ['--profile', 'aws', '--endpoint', 'nonsense'],
+    /endpoint is "nonsense": write the URL of a server, such as http:/,
+  ],
+  [
+    'a server without its protocol',
+    ['--profile', 'aws', '--sqs-endpoint', 'http://127.0.0.1:1', '--dynamodb-endpoint', 'localhost:8000'],
+    /endpoint is "localhost:8000": write the URL of a server/,
+  ],
   ['one server of two', ['--profile', 'aws', '--sqs-endpoint', 'http://127.0.0.1:1'], /--dynamodb-endpoint is missing/],
 ])('%s: says what is wrong and what to do', async (_what, args, says) => {
   const ended = await runHere(['demo', '--json', ...args]);
