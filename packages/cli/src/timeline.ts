@@ -10,7 +10,7 @@ export interface Happening {
 
 /** What a record remembers, in order of time: its creation, the last claims of progress, its effects, its last beat, its end. */
 export function timelineOf(record: TaskRecord): readonly Happening[] {
-  const happenings: Happening[] = [{ at: record.createdAt, what: 'created', detail: '' }];
+  const happenings: Happening[] = [];
   for (const { stage, reason, at } of record.history) happenings.push({ at, what: stage, detail: reason });
   for (const [name, effect] of Object.entries(record.effects)) {
     happenings.push({ at: effect.intendedAt, what: 'intended', detail: `${name} at ${effect.system}` });
@@ -31,5 +31,10 @@ export function timelineOf(record: TaskRecord): readonly Happening[] {
     const detail = record.state === 'settled' ? '' : (record.lastError?.message ?? '');
     happenings.push({ at, what: record.state, detail });
   }
-  return happenings.toSorted((a, b) => a.at - b.at);
+  const ordered = happenings.toSorted((a, b) => a.at - b.at);
+  // Nothing comes before it, though a store that tells the time roughly may have noted a later one than the first claim does.
+  return [
+    { at: Math.min(record.createdAt, ordered[0]?.at ?? record.createdAt), what: 'created', detail: '' },
+    ...ordered,
+  ];
 }
