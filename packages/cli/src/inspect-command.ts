@@ -4,7 +4,7 @@ import { needTask } from './find-task.ts';
 import { withLedger, type StoreOptions } from './open-ledger.ts';
 import { plainTable } from './plain-table.ts';
 import { timelineOf } from './timeline.ts';
-import { moment, plain, spell } from './wording.ts';
+import { counted, moment, plain, shortId, spell } from './wording.ts';
 
 /** `leasehold inspect` */
 export async function inspectCommand(
@@ -33,7 +33,7 @@ function pageOf(record: TaskRecord, now: StoreTime): string {
     ['stage', `${record.stage}, entered ${ago(record.stageEnteredAt)}`],
     ['owner', record.leaseOwner ?? ''],
     ['lease', leaseOf(record, now)],
-    ['grants', `token ${record.fencingToken}, attempt ${record.attempt}, ${record.failures} failures`],
+    ['grants', `token ${record.fencingToken}, attempt ${record.attempt}, ${counted(record.failures, 'failure')}`],
     [
       'renewals',
       `${record.renewalCount}${record.heartbeatAt === undefined ? '' : `, last heard of ${ago(record.heartbeatAt)}`}`,
@@ -53,6 +53,8 @@ function pageOf(record: TaskRecord, now: StoreTime): string {
   const sections = [plainTable([], known), `timeline\n${indent(timeline(record))}`];
   const effects = effectsOf(record);
   if (effects) sections.push(`effects\n${indent(effects)}`);
+  const next = nextStep(record);
+  if (next !== undefined) sections.push(`next\n  ${plain(next)}`);
   const receipt = record.settlementReceipt;
   if (receipt) {
     const { externalSystem, externalId, status, token, verifiedAt } = receipt;
@@ -86,6 +88,17 @@ function effectsOf(record: TaskRecord): string | undefined {
   return rows.length === 0
     ? undefined
     : plainTable(['effect', 'status', 'system', 'id', 'its status', 'token', 'key'], rows);
+}
+
+/** What a person has to do of a task that ended in doubt: nothing else gets it going, and redriven as it is it would end so again. */
+function nextStep({ taskId, state, effects }: TaskRecord): string | undefined {
+  const doubts = Object.entries(effects).filter(([, { status }]) => status === 'in_doubt');
+  if (state !== 'dead_lettered' || doubts.length === 0) return undefined;
+  const look = doubts.map(([name, { system, key }]) => `look at ${system} whether ${name} with the key ${key} exists`);
+  return (
+    `${look.join(', and ')}; settle the doubt there, so that its answer is true (the resolve hook of its guard, or its look endpoint); ` +
+    `then "leasehold redrive ${shortId(taskId)}", which reads before it writes`
+  );
 }
 
 function leaseOf(record: TaskRecord, now: StoreTime): string {

@@ -1,4 +1,5 @@
 import { isTerminal, type TaskRecord } from '@leasehold/core';
+import { counted } from './wording.ts';
 
 /** Something that happened to a task, as far as its record remembers. */
 export interface Happening {
@@ -23,7 +24,7 @@ export function timelineOf(record: TaskRecord): readonly Happening[] {
       });
   }
   if (record.state === 'running' && record.heartbeatAt !== undefined) {
-    happenings.push({ at: record.heartbeatAt, what: 'last beat', detail: `${record.renewalCount} renewals` });
+    happenings.push({ at: record.heartbeatAt, what: 'last beat', detail: counted(record.renewalCount, 'renewal') });
   }
   if (isTerminal(record.state)) {
     // The stage says when it settled; the record may have been written to since, to note that its follow-ups were sent.

@@ -9,6 +9,11 @@ export function shortId(taskId: string): string {
   return plain(taskId).replaceAll(/\b[0-9a-f]{64}\b/g, (hash) => hash.slice(0, 12));
 }
 
+/** So many of something: `1 failure`, `2 failures`. */
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
 /** A length of time in at most two units. */
 export function spell(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;

@@ -125,7 +125,7 @@ test('operators look at tasks on DynamoDB and SQS, answer, sweep, redrive and ca
     const listed = await leasehold(['list', '--limit', '2'], stores);
     expect({ code: listed.code, stderr: listed.stderr }).toEqual({ code: 0, stderr: '' });
     expect(listed.stdout).toContain('there are more than 2');
-    expect(listed.stdout).toMatch(/\nqueue sqs:\S+: 1 waiting, 1 held, 1 dead letters\n$/);
+    expect(listed.stdout).toMatch(/\nqueue sqs:\S+: 1 waiting, 1 held, 1 dead letter\n$/);
     const inspected = await here(['inspect', 't-hel', '--json'], stores);
     expect(json(inspected)).toMatchObject({ task_id: 't-held', state: 'running', lease_owner: 'desk/1#a' });
     expect(json(await here(['approve', 't-human', '--json'], stores))).toMatchObject({ done: true, sent: true });

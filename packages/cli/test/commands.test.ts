@@ -59,7 +59,7 @@ test('list shows every task with state, stage, type, owner, token, attempt, age 
   ]);
   expect(lines).toHaveLength(11);
   // What waits unclaimed is in no record.
-  expect(lines.at(-1)).toMatch(/^queue default: \d+ waiting, [1-9]\d* held, 1 dead letters$/);
+  expect(lines.at(-1)).toMatch(/^queue default: \d+ waiting, [1-9]\d* held, 1 dead letter$/);
   const line = (start: string): string | undefined => lines.find((one) => one.startsWith(start));
   expect(line('aa1100000000 ')).toMatch(/^aa1100000000\s+open_case\s+settled\s+settled\s+1\s+1\s+[\d.]+ m?s$/);
   expect(line('aa1100000000:next:0')).toMatch(/tell_customer\s+settled/);

@@ -54,6 +54,7 @@ async function acquire(broker: ReturnType<typeof createLeaseBroker>) {
   return got;
 }
 
+const never = new AbortController().signal;
 const json = (ended: Ended): unknown => JSON.parse(ended.stdout);
 
 test('approve sends the parked message again, once; the next owner sees the answer', async () => {
@@ -99,6 +100,36 @@ test('redrive reopens first and moves the message back; a sweep counts what is l
   expect(none.stderr).toContain('no message');
   expect((await leasehold('redrive')).code).toBe(2);
   expect(json(await leasehold('redrive', '--all', '--json'))).toMatchObject({ moved: 1 });
+});
+
+test('sweep says what to do with dead letters that nobody has a record of', async () => {
+  await workers(async ({ claim, broker }) => {
+    await broker.deadLetter(await claim('t-1'), { errorClass: 'permanent', code: 'x', message: 'no' });
+  });
+  expect((await leasehold('sweep')).stdout).toBe('dead letters: 1, of which 0 without a record\n');
+  const driver = sqliteBroker({ file: db, maxDeliveries: 1 });
+  await driver.send([{ body: new TextEncoder().encode('{'), attributes: {} }], never);
+  await driver.close();
+  await workers(async ({ next }) => expect(await next()).toMatchObject({ why: 'undecodable' }));
+  const swept = await leasehold('sweep');
+  expect(swept.stdout).toContain('dead letters: 2, of which 1 without a record\n');
+  expect(swept.stdout).toContain('"leasehold redrive MESSAGE" with the id of one, or "leasehold redrive --all"');
+  expect((await leasehold('redrive', '--all')).stdout).toBe('2 messages moved back, 1 task reopened\n');
+});
+
+test('inspect of a task that ended in doubt says where to look, and what gets it going again', async () => {
+  await workers(async ({ claim, broker }) => {
+    const lease = await claim('t-1');
+    const details = { key: 'k-1', system: 'crm' };
+    await lease.task.apply({ type: 'intend', effect: 'charge', details, leaseMs: 600_000 }, { repeat: true });
+    lease.task.carryFinding('charge', { status: 'in_doubt' });
+    await broker.deadLetter(lease, { errorClass: 'in-doubt', code: 'in-doubt', message: 'cannot tell' });
+  });
+  const { code, stdout } = await leasehold('inspect', 't-1');
+  expect(code).toBe(0);
+  expect(stdout).toMatch(
+    /\nnext\n {2}look at crm whether charge with the key k-1 exists; .*guard.*; then "leasehold redrive t-1", which reads before it writes\n/,
+  );
 });
 
 test('sweep names what is live although its message was dead-lettered, and closes nothing of it', async () => {

@@ -1,7 +1,7 @@
 import { sqliteBroker } from '@leasehold/sqlite';
 import { refusedAs, type OpenLedger, type StoreOptions } from '../open-ledger.ts';
 import { queuesOf } from '../stores/sqlite-file.ts';
-import { plain } from '../wording.ts';
+import { counted, plain } from '../wording.ts';
 import { openQueue, type SaidQueue } from './open-queue.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -18,7 +18,9 @@ export async function depthsOf(options: StoreOptions, ledger: OpenLedger['addres
       const waiting = visible + blocked;
       if (waiting + inFlight + delayed + deadLetters === 0) continue;
       const later = delayed > 0 ? `, ${delayed} delayed` : '';
-      lines.push(`queue ${plain(name)}: ${waiting} waiting, ${inFlight} held${later}, ${deadLetters} dead letters`);
+      lines.push(
+        `queue ${plain(name)}: ${waiting} waiting, ${inFlight} held${later}, ${counted(deadLetters, 'dead letter')}`,
+      );
     } finally {
       await driver.close();
     }

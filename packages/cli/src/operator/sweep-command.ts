@@ -3,7 +3,7 @@ import { CliFailure, EXIT } from '../failure.ts';
 import { findTask } from '../find-task.ts';
 import type { StoreOptions } from '../open-ledger.ts';
 import { plainTable } from '../plain-table.ts';
-import { plain, shortId, spell } from '../wording.ts';
+import { counted, plain, shortId, spell } from '../wording.ts';
 import { withQueue } from './open-queue.ts';
 
 interface SweepOptions extends StoreOptions {
@@ -39,6 +39,11 @@ export async function sweepCommand(options: SweepOptions): Promise<number> {
     );
   }
   lines.push(`dead letters: ${report.deadLetters}, of which ${report.unrecorded} without a record`);
+  if (report.unrecorded > 0)
+    lines.push(
+      'nothing is known of those; once what was wrong with them is mended (the producer, or the codec of the queue), they run again by',
+      '"leasehold redrive MESSAGE" with the id of one, or "leasehold redrive --all" for every dead letter',
+    );
   const name = (what: string, ids: readonly string[]): void => {
     if (ids.length > 0) lines.push(`${what}: ${ids.map(shortId).join(', ')}`);
   };
@@ -72,7 +77,10 @@ export async function redriveCommand(
       (letter, id) => taskId === undefined || id === taskId || letter.messageId === taskId,
     );
     if (options.json) process.stdout.write(`${JSON.stringify(report)}\n`);
-    else process.stdout.write(`${report.moved} messages moved back, ${report.reopened.length} tasks reopened\n`);
+    else
+      process.stdout.write(
+        `${counted(report.moved, 'message')} moved back, ${counted(report.reopened.length, 'task')} reopened\n`,
+      );
     if (report.moved === 0 && taskId !== undefined)
       throw new CliFailure(1, `the dead-letter queue has no message of ${plain(name ?? '')}.`);
     return EXIT.ok;
