@@ -15,7 +15,7 @@ import type { EffectRow } from './effects.ts';
 import { Gathering } from './evidence.ts';
 import { createFleet, type Child, type Fleet } from './fleet.ts';
 import type { Ground } from './place.ts';
-import { progressOf, type DemoProgress } from './progress.ts';
+import { missingEnd, progressOf, type DemoProgress } from './progress.ts';
 import { HIT, playScenario } from './scenario.ts';
 import { readToolCalls, taskOf } from './tool-calls.ts';
 
@@ -34,6 +34,7 @@ export interface RunParts {
 }
 
 const WORKERS = 3;
+const ALL_ENDED = 'every task to end';
 const LAST_LOOK_MS = 10_000;
 /** What a producer sent whose connection broke in the middle. */
 const POISON = '{"specversion":"1.0","type":"open_case","source":"leasehold","data":{"customer":"C-205';
@@ -194,15 +195,16 @@ export class DemoRun {
 
   /** Every task that is known of has ended, and the queue is empty. */
   async #allEnded(): Promise<void> {
-    await this.#gathering.until('every task to end', () => {
-      const { records, queue } = this.#gathering;
-      if (!queue || !this.#calls.every(({ taskId }) => records.has(taskId))) return false;
-      if (queue.waiting + queue.held > 0) return false;
-      const open = [...records.values()].some(
-        ({ state, next }) => next !== undefined || !['settled', 'cancelled', 'dead_lettered'].includes(state),
-      );
-      return !open && queue.deadLetters.some(({ reason }) => reason === 'undecodable');
-    });
+    await this.#gathering.until(ALL_ENDED, () => this.#missingEnd() === undefined);
+  }
+
+  #missingEnd(): string | undefined {
+    const { records, queue } = this.#gathering;
+    return missingEnd(
+      this.#calls.map(({ taskId }) => taskId),
+      records,
+      queue,
+    );
   }
 
   async #poll(ended: AbortSignal): Promise<void> {
@@ -233,6 +235,7 @@ export class DemoRun {
         elapsedMs: performance.now() - this.#parts.startedAt,
         waiting: queue.waiting,
         undecodable: queue.deadLetters.filter(({ reason }) => reason === 'undecodable').length,
+        awaited: this.#missingEnd() ?? this.#gathering.awaited.find((what) => what !== ALL_ENDED),
       }),
     );
   }

@@ -40,16 +40,21 @@ export class Gathering {
   readonly tokenHistory: Map<string, number[]> = new Map();
   records: ReadonlyMap<string, TaskRecord> = new Map();
   queue: QueueSight | undefined;
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Map<() => void, string>();
   readonly #signal: AbortSignal;
 
   constructor(signal: AbortSignal) {
     this.#signal = signal;
   }
 
+  /** What is waited for just now. */
+  get awaited(): readonly string[] {
+    return [...this.#watchers.values()];
+  }
+
   /** Something was added: whoever waits looks again. */
   changed(): void {
-    for (const watcher of [...this.#watchers]) watcher();
+    for (const watcher of [...this.#watchers.keys()]) watcher();
   }
 
   /** The ledger and the queue as they are now. */
@@ -86,7 +91,7 @@ export class Gathering {
         end();
         reject(new Error(`stopped while waiting for ${what}`, { cause: this.#signal.reason }));
       };
-      this.#watchers.add(turn);
+      this.#watchers.set(turn, what);
       this.#signal.addEventListener('abort', stop, { once: true });
       if (this.#signal.aborted) stop();
       else turn();

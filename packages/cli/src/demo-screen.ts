@@ -56,10 +56,12 @@ function writing(out: NodeJS.WriteStream): DemoScreen {
 }
 
 function headline(progress: DemoProgress): string {
-  const { settled, cancelled, deadLettered, held, waiting } = progress;
+  const { settled, cancelled, deadLettered, held, waiting, awaited } = progress;
+  // As long as somebody is at work that says enough.
+  const idle = held.length + waiting === 0 && awaited !== undefined ? `; it waits for ${plain(awaited)}` : '';
   return (
     `${(progress.elapsedMs / 1_000).toFixed(1)} s: ${settled} settled, ${cancelled} cancelled, ${deadLettered} dead-lettered, ` +
-    `${held.length} held, ${waiting} waiting`
+    `${held.length} held, ${waiting} waiting${idle}`
   );
 }
 
