@@ -1,8 +1,8 @@
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { isLeaseholdError, LeaseholdError, recordFromWire, recordToWire } from '@leasehold/core';
 import type { Json, TaskRecord } from '@leasehold/core';
-import { attributeOf, define, itemBytes, jsonOf, MAX_ITEM_BYTES, type Item } from './attribute.ts';
+import { attributeOf, define, itemBytes, itemBytesAtMost, jsonOf, MAX_ITEM_BYTES, type Item } from './attribute.ts';
 import { withoutRepeats, withRepeats } from './said-twice.ts';
 import type { TableNames } from './table-names.ts';
 
@@ -61,7 +61,7 @@ export function recordToItem(record: TaskRecord, names: TableNames): Item {
     );
   }
   Object.assign(item, cleanUp(record, names), indexEntry(record, names));
-  const bytes = itemBytes(item);
+  const bytes = itemBytesAtMost(item) > MAX_ITEM_BYTES ? itemBytes(item) : 0;
   if (bytes > MAX_ITEM_BYTES) {
     throw new LeaseholdError(
       'record-too-large',
@@ -126,11 +126,11 @@ function cleanUp({ expiresAt, state }: TaskRecord, names: TableNames): Item {
  */
 function indexEntry({ taskId, state, createdAt }: TaskRecord, names: TableNames): Item {
   if (!OPEN_STATES.includes(state)) return {};
-  const hash = createHash('sha256').update(taskId).digest();
+  const digest = hash('sha256', taskId, 'buffer');
   const created = String(Math.max(0, Math.floor(createdAt))).padStart(13, '0');
   return {
-    [names.index.partition]: { S: laneOf(names, state, (hash[0] as number) % SHARDS) },
-    [names.index.sort]: { S: `${created}#${hash.toString('base64url').slice(0, 12)}` },
+    [names.index.partition]: { S: laneOf(names, state, (digest[0] as number) % SHARDS) },
+    [names.index.sort]: { S: `${created}#${digest.toString('base64url').slice(0, 12)}` },
   };
 }
 

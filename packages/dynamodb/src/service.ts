@@ -45,6 +45,9 @@ export function service(options: DynamoDbConnection, clock: Clock): Service {
     throw badOption('client', client, 'pass a DynamoDBClient of @aws-sdk/client-dynamodb, or leave it out.');
   }
   const time = serviceClock(clock);
+  const timed = clockReader(time, clock);
+  // A client of our own is told once; a client of the user stays as it is, so there each command brings it along.
+  own?.middlewareStack.add((next) => (args) => timed(() => next(args)), CLOCK_READER);
   let closed = false;
   return {
     clock: time,
@@ -54,7 +57,7 @@ export function service(options: DynamoDbConnection, clock: Clock): Service {
     ): Promise<Output> {
       if (closed) throw new LeaseholdError('closed', 'This driver was closed; make another one to go on.');
       signal.throwIfAborted();
-      readClock(command, time, clock);
+      if (!own) command.middlewareStack.add((next) => (args) => timed(() => next(args)), CLOCK_READER);
       try {
         return (await client.send(command as never, { abortSignal: signal })) as Output;
       } catch (error) {
@@ -90,27 +93,22 @@ function ownClient({ region, endpoint, credentials }: DynamoDbConnection): Dynam
   });
 }
 
-/**
- * Reads the clock from the answers to one command: each attempt of the SDK by itself, refusals included. Through the command's own
- * middleware, so that a client of the user stays as it is.
- */
-function readClock<Input extends ServiceInputTypes, Output extends ServiceOutputTypes>(
-  command: Command<Input, Output>,
+/** Next to the wire: a refusal becomes an exception further out. */
+const CLOCK_READER = { step: 'deserialize', priority: 'low', name: 'leaseholdServiceClock' } as const;
+
+/** Reads the clock from the answer to a call: each attempt of the SDK by itself, refusals included. */
+function clockReader(
   time: ServiceClock,
   clock: Clock,
-): void {
-  command.middlewareStack.add(
-    (next) => async (args) => {
-      const sentAt = clock.monotonic();
-      const result = await next(args);
-      const headers = headersOf(result.response);
-      // Only the service's own answers have a request id: a proxy in between has a clock of its own.
-      if (headers?.['date'] && headers['x-amzn-requestid']) time.observe(Date.parse(headers['date']), sentAt);
-      return result;
-    },
-    // Next to the wire: a refusal becomes an exception further out.
-    { step: 'deserialize', priority: 'low', name: 'leaseholdServiceClock' },
-  );
+): <Result extends { readonly response: unknown }>(call: () => Promise<Result>) => Promise<Result> {
+  return async (call) => {
+    const sentAt = clock.monotonic();
+    const result = await call();
+    const headers = headersOf(result.response);
+    // Only the service's own answers have a request id: a proxy in between has a clock of its own.
+    if (headers?.['date'] && headers['x-amzn-requestid']) time.observe(Date.parse(headers['date']), sentAt);
+    return result;
+  };
 }
 
 function headersOf(response: unknown): Readonly<Record<string, string | undefined>> | undefined {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import fc from 'fast-check';
 import { type Json, type LedgerDriver, type LedgerQuery, type TaskRecord } from '@leasehold/core';
-import { attributeOf, itemBytes, jsonOf } from '../src/attribute.ts';
+import { attributeOf, itemBytes, itemBytesAtMost, jsonOf, type Item } from '../src/attribute.ts';
 import { namesOf } from '../src/options.ts';
 import { isReserved, recordFromItem, recordToItem, STRUCTURES } from '../src/record-item.ts';
 import { after, claimed, machine, never, type Machine, type Table } from './machine.ts';
@@ -242,4 +242,16 @@ test('the size of an item is counted as the service counts it', () => {
   expect(bytes(['ab', 'c'])).toBe(3 + 3 + 2);
   expect(bytes({ key: 'v' })).toBe(3 + 1 + 3 + 1);
   expect(jsonOf(attributeOf({ a: [1, { b: null }] }, 'a'))).toEqual({ a: [1, { b: null }] });
+});
+
+test('the size that is found at once is never below the size', () => {
+  const numbers = fc.oneof(fc.maxSafeInteger(), fc.double({ noNaN: true, min: 1e-100, max: 1e100 }));
+  const value = fc.oneof(fc.string({ unit: 'binary' }), numbers, fc.constant(null), fc.array(fc.string()));
+  fc.assert(
+    fc.property(fc.dictionary(fc.string({ unit: 'binary' }), value), (fields) => {
+      const entries = Object.entries(fields).map(([name, each]) => [name, attributeOf(each, name)]);
+      const item = Object.fromEntries(entries) as Item;
+      expect(itemBytesAtMost(item)).toBeGreaterThanOrEqual(itemBytes(item));
+    }),
+  );
 });
