@@ -247,7 +247,7 @@ test('the size of an item is counted as the service counts it', () => {
 test('the size that is found at once is never below the size', () => {
   const fractions = fc
     .double({ noNaN: true, min: -1e9, max: 1e9, noInteger: true })
-    .filter((one) => Math.abs(one) > 1e-100);
+    .filter((each) => Math.abs(each) > 1e-100);
   const numbers = fc.oneof(fc.maxSafeInteger(), fractions);
   const value = fc.oneof(fc.string({ unit: 'binary' }), numbers, fc.constant(null), fc.array(fc.string()));
   fc.assert(

@@ -33,7 +33,7 @@ export function awsTrouble(error: unknown, said: string, writing: Writing): CliF
 }
 
 /** What is wrong with the credentials, and the remedy, if that is what an error of the SDK is about. */
-export function credentialsTrouble({ name, message }: Error): string | undefined {
+function credentialsTrouble({ name, message }: Error): string | undefined {
   // The chain has no other name for a session of a profile that is over.
   if (EXPIRED.includes(name) || (NONE_FOUND.includes(name) && /expired/i.test(message)))
     return `the AWS credentials have expired (${name}: ${message}); get new ones where the SDK looks: ${SOURCES}.`;
