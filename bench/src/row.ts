@@ -48,7 +48,7 @@ export async function race(context: RowContext, { id, title, goal, tasks, ...par
   const results: Record<'ours' | 'peer', Measured[]> = { ours: [], peer: [] };
   try {
     for (let round = 0; round <= context.rounds; round++) {
-      const count = round === 0 ? Math.ceil(tasks / 2) : tasks;
+      const count = round === 0 ? 2 * tasks : tasks;
       for (const which of round % 2 === 0 ? (['ours', 'peer'] as const) : (['peer', 'ours'] as const)) {
         context.progress(
           round === 0

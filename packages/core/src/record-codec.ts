@@ -187,12 +187,40 @@ function requiredFromWire(wire: WireRecord): Record<string, unknown> {
   };
 }
 
+/**
+ * What {@link recordFromWire} would find wrong with the record's wire form, without making either. For writers; a record of a newer
+ * version has nothing wrong.
+ *
+ * @throws LeaseholdError `record-corrupt` naming the field that is missing or of the wrong kind.
+ */
+export function checkRecord(record: TaskRecord): void {
+  const source = record as unknown as Readonly<Record<string, Json | undefined>>;
+  const id = typeof record.taskId === 'string' ? record.taskId.slice(0, 80) : '?';
+  if (typeof record.schemaVersion !== 'string') throw corrupt('schema_version', 'is missing or not text', id);
+  if (isNewerSchema(record)) return;
+  for (const [name, { ours, kind, required }] of FIELDS) {
+    // A field of a newer version under a name of ours would be read as ours.
+    const value = source[ours] === undefined && record.extra ? ownOf(record.extra, name) : source[ours];
+    if (value === undefined) {
+      if (required) throw corrupt(name, 'is missing', id);
+    } else if (!fits(kind, value)) throw corrupt(name, `is not ${EXPECTED[kind]}`, id);
+  }
+  checkWords(record.state, record.stage, source['effects'] as Readonly<Record<string, Json>>, id);
+}
+
+function ownOf(fields: Readonly<Record<string, Json>>, name: string): Json | undefined {
+  return Object.hasOwn(fields, name) ? fields[name] : undefined;
+}
+
 /** What every record of our format has. */
 function check(wire: WireRecord, id: string): void {
   for (const name of REQUIRED) if (wire[name] === undefined) throw corrupt(name, 'is missing', id);
-  if (!STATES.includes(wire['state'] as string)) throw corrupt('state', `is none of ${STATES.join(', ')}`, id);
-  if (!STAGES.includes(wire['stage'] as string)) throw corrupt('stage', `is none of ${STAGES.join(', ')}`, id);
-  const effects = wire['effects'] as Record<string, Json>;
+  checkWords(wire['state'] as string, wire['stage'] as string, wire['effects'] as Record<string, Json>, id);
+}
+
+function checkWords(state: string, stage: string, effects: Readonly<Record<string, Json>>, id: string): void {
+  if (!STATES.includes(state)) throw corrupt('state', `is none of ${STATES.join(', ')}`, id);
+  if (!STAGES.includes(stage)) throw corrupt('stage', `is none of ${STAGES.join(', ')}`, id);
   for (const name of Object.keys(effects)) {
     const effect = effects[name];
     if (!isObject(effect) || typeof effect['key'] !== 'string' || typeof effect['status'] !== 'string') {

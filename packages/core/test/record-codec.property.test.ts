@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isLeaseholdError } from '../src/errors.ts';
 import { canonicalJson, type Json } from '../src/json.ts';
-import { recordFromWire, recordToWire, type WireRecord } from '../src/record-codec.ts';
+import { checkRecord, recordFromWire, recordToWire, type WireRecord } from '../src/record-codec.ts';
 import type { TaskRecord } from '../src/record.ts';
 
 const text = fc.string({ maxLength: 12, unit: 'grapheme' });
@@ -208,4 +208,39 @@ test('a field of another kind is corrupt, by its name; of a newer major version 
   }
   expect(corruption({ ...wire, effects: { a: { key: 'k' } } }).field).toBe('effects.a');
   for (const nothing of [null, [], 'text', 7]) expect(corruption(nothing).code).toBe('record-corrupt');
+});
+
+test('a writer finds wrong with a record what a reader of its wire form would, and nothing else', () => {
+  const odd = fc.constantFrom<unknown>(undefined, null, -1, 1.5, Number.NaN, '', 'x', true, {}, [], {
+    a: { key: 'k' },
+  });
+  const fields = fc.constantFrom(
+    ...['schemaVersion', 'taskId', 'state', 'stage', 'history', 'version', 'fencingToken', 'updatedAt', 'expiresAt'],
+    ...['cancelRequested', 'human', 'result', 'lastError', 'closing', 'agentRunId', 'leaseExpiresAt'],
+  );
+  const spoilt = fc
+    .tuple(record, fc.dictionary(fields, odd, { maxKeys: 1 }), fc.constantFrom<Json>({}, { lease_owner: 7 }))
+    .map(([good, bad, extra]) => ({ ...good, ...bad, extra }) as unknown as TaskRecord);
+  const openEnded = {
+    ...fc.sample(record, { numRuns: 1, seed: 7 })[0],
+    effects: { a: { key: 'k' } },
+  } as unknown as TaskRecord;
+  const failure = (run: () => void): string | undefined => {
+    try {
+      run();
+      return undefined;
+    } catch (error) {
+      return isLeaseholdError(error) ? error.code : 'another';
+    }
+  };
+  fc.assert(
+    fc.property(fc.oneof(record as fc.Arbitrary<TaskRecord>, spoilt), (one) => {
+      const read = failure(() => void recordFromWire(recordToWire(one)));
+      // What has no form on the wire at all is no reader's business.
+      fc.pre(read !== 'another');
+      expect(failure(() => checkRecord(one))).toBe(read);
+    }),
+    { numRuns: 500 },
+  );
+  expect(failure(() => checkRecord(openEnded))).toBe('record-corrupt');
 });

@@ -1,6 +1,6 @@
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { hash } from 'node:crypto';
-import { isLeaseholdError, LeaseholdError, recordFromWire, recordToWire } from '@leasehold/core';
+import { checkRecord, isLeaseholdError, LeaseholdError, recordFromWire, recordToWire } from '@leasehold/core';
 import type { Json, TaskRecord } from '@leasehold/core';
 import { attributeOf, define, itemBytes, itemBytesAtMost, jsonOf, MAX_ITEM_BYTES, type Item } from './attribute.ts';
 import { withoutRepeats, withRepeats } from './said-twice.ts';
@@ -47,7 +47,7 @@ export function recordToItem(record: TaskRecord, names: TableNames): Item {
   const item: Record<string, AttributeValue> = { ...names.key('task', record.taskId) };
   const wire = recordToWire(record);
   try {
-    recordFromWire(wire);
+    checkRecord(record);
     for (const [name, value] of Object.entries(wire)) {
       if (name === 'task_id') continue;
       if (STRUCTURES.has(name)) item[name] = { S: JSON.stringify(withoutRepeats(name, value, wire)) };

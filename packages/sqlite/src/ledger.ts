@@ -1,6 +1,6 @@
 import {
   LeaseholdError,
-  recordFromWire,
+  checkRecord,
   recordToWire,
   type LeaseStamp,
   type LedgerDriver,
@@ -87,7 +87,7 @@ export function sqliteLedger(options: SqliteLedgerOptions): SqliteLedger {
 function documentOf(next: TaskRecord): string {
   const { lease_expires_at: _column, ...wire } = recordToWire(next);
   try {
-    recordFromWire(wire);
+    checkRecord(next);
   } catch (cause) {
     throw new LeaseholdError(
       'bad-request',

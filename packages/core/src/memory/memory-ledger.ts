@@ -2,8 +2,8 @@ import type { LedgerCapabilities, LedgerDriver, LedgerQuery, PutExpectation } fr
 import type { Clock } from '../clock.ts';
 import { badOption, LeaseholdError } from '../errors.ts';
 import type { Json } from '../json.ts';
-import { isLapsed, isLive, type StoreTime, type TaskRecord } from '../record.ts';
-import { recordFromWire, recordToWire } from '../record-codec.ts';
+import { isLapsed, isLive, isNewerSchema, type StoreTime, type TaskRecord } from '../record.ts';
+import { checkRecord, recordFromWire, recordToWire } from '../record-codec.ts';
 import { badRequest, checkCall, classifyMemoryError } from './memory-errors.ts';
 import { memoryClock, type MemoryClock } from './memory-clock.ts';
 
@@ -148,38 +148,54 @@ function unshared(value: Json | undefined): Json {
   return copy;
 }
 
-/** The row of a record: what a reader would make of its JSON. */
+/** The row of a record: what a reader would make of its JSON. Throws for what no reader could use, or is too large. */
 function toRow(record: TaskRecord, maxBytes: number): TaskRecord {
-  // Its own already, but for what it holds.
-  const wire = recordToWire(record) as Record<string, Json>;
+  return plainRow(record, maxBytes) ?? anyRow(record, maxBytes);
+}
+
+/** The row of an ordinary record, found without its JSON; nothing when there is anything to say about it. */
+function plainRow(record: TaskRecord, maxBytes: number): TaskRecord | undefined {
+  if (record.extra || isNewerSchema(record)) return undefined;
+  try {
+    checkRecord(record);
+  } catch {
+    return undefined;
+  }
+  const row: Record<string, unknown> = { ...record };
   // Longer than any escape makes its characters.
   let atMost = 0;
-  for (const name of Object.keys(wire)) {
-    const value = wire[name] as Json;
+  for (const name of Object.keys(row)) {
+    const value = row[name] as Json | undefined;
     atMost += 6 * name.length + 100;
+    if (value === undefined) return undefined;
     if (typeof value === 'string') atMost += 6 * value.length;
-    else if (typeof value !== 'boolean') {
-      const odd = notFinite(value, name);
-      if (odd)
-        throw badRequest(
-          odd.key,
-          `of task ${record.taskId} is ${odd.value}, which no store can hold; nothing was written.`,
-        );
-      if (typeof value === 'object' && value !== null) {
-        wire[name] = unshared(value);
-        atMost += Object.keys(value).length > 0 ? 6 * JSON.stringify(value).length : 0;
-      }
+    else if (typeof value === 'object' && value !== null) {
+      if (notFinite(value, name)) return undefined;
+      row[name] = unshared(value);
+      if (Object.keys(value).length > 0) atMost += 6 * JSON.stringify(value).length;
     }
   }
-  if (atMost > maxBytes) {
-    const bytes = Buffer.byteLength(JSON.stringify(wire));
-    if (bytes > maxBytes) {
-      throw new LeaseholdError(
-        'record-too-large',
-        `The record of task ${record.taskId} is ${bytes} bytes, this ledger takes ${maxBytes}; nothing was written. Keep large content in a content store.`,
-        { field: 'record' },
+  return atMost > maxBytes ? undefined : (row as unknown as TaskRecord);
+}
+
+function anyRow(record: TaskRecord, maxBytes: number): TaskRecord {
+  const wire = recordToWire(record) as Record<string, Json>;
+  for (const name of Object.keys(wire)) {
+    const odd = notFinite(wire[name] as Json, name);
+    if (odd)
+      throw badRequest(
+        odd.key,
+        `of task ${record.taskId} is ${odd.value}, which no store can hold; nothing was written.`,
       );
-    }
+    wire[name] = unshared(wire[name]);
+  }
+  const bytes = Buffer.byteLength(JSON.stringify(wire));
+  if (bytes > maxBytes) {
+    throw new LeaseholdError(
+      'record-too-large',
+      `The record of task ${record.taskId} is ${bytes} bytes, this ledger takes ${maxBytes}; nothing was written. Keep large content in a content store.`,
+      { field: 'record' },
+    );
   }
   try {
     return recordFromWire(wire);
