@@ -36,7 +36,10 @@ export interface Race {
   readonly note?: string;
 }
 
-/** Runs both sides in turn, the order changing from round to round, each in a process of its own. One round before is not counted. */
+/** Rounds' worth of tasks before the first that counts: a worker lives for days, and what it is like in its first seconds says little. */
+const WARM_UP = 4;
+
+/** Runs both sides in turn, the order changing from round to round, each in a process of its own. */
 export async function race(context: RowContext, { id, title, goal, tasks, ...parts }: Race): Promise<Figure> {
   const directories: string[] = [];
   const open = async (name: string): Promise<Side> => {
@@ -48,7 +51,7 @@ export async function race(context: RowContext, { id, title, goal, tasks, ...par
   const results: Record<'ours' | 'peer', Measured[]> = { ours: [], peer: [] };
   try {
     for (let round = 0; round <= context.rounds; round++) {
-      const count = round === 0 ? 2 * tasks : tasks;
+      const count = round === 0 ? WARM_UP * tasks : tasks;
       for (const which of round % 2 === 0 ? (['ours', 'peer'] as const) : (['peer', 'ours'] as const)) {
         context.progress(
           round === 0

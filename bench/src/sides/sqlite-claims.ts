@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { claimTask, hashJson, ledgerSession, leaseTiming, systemClock } from '@leasehold/core';
@@ -25,6 +26,10 @@ export async function openSqliteClaims({ directory, concurrency: rows }: SideOpt
   for (let filled = 0; filled < rows; filled += BATCH) fill.run({ rows: Math.min(BATCH, rows - filled) });
   db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
   db.close();
+  // What the filling left to the system to write is not to be waited for by the claims.
+  const written = openSync(file, 'r+');
+  fsyncSync(written);
+  closeSync(written);
   const timing = leaseTiming('90s');
   const claim = async (): Promise<number> => {
     const start = performance.now();

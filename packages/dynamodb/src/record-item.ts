@@ -48,9 +48,12 @@ export function recordToItem(record: TaskRecord, names: TableNames): Item {
   const wire = recordToWire(record);
   try {
     checkRecord(record);
-    for (const [name, value] of Object.entries(wire)) {
+    for (const name of Object.keys(wire)) {
       if (name === 'task_id') continue;
+      const value = wire[name] as Json;
       if (STRUCTURES.has(name)) item[name] = { S: JSON.stringify(withoutRepeats(name, value, wire)) };
+      // No attribute of the table's own bears a name of ours.
+      else if (SCALARS.has(name)) item[name] = attributeOf(value, name);
       else define(item, escaped(name, names), attributeOf(value, name));
     }
   } catch (cause) {
