@@ -1,5 +1,6 @@
 import type { Clock } from './clock.ts';
 import { publish } from './channel.ts';
+import { setDeadline } from './deadlines.ts';
 import { LeaseholdError } from './errors.ts';
 
 const CLOSE_TIMEOUT_MS = 5_000;
@@ -44,7 +45,7 @@ export function boundedCall<Result>(
       finish();
     };
     const late = (kind: string): void => publish({ name: 'late_answer', at: clock.wall(), cause: what, reason: kind });
-    const timer = clock.timer(timeoutMs, () => {
+    const timer = setDeadline(clock, timeoutMs, () => {
       const error = new LeaseholdError(
         'timeout',
         `${what} was not answered within ${timeoutMs} ms; whether it was applied is not known.`,

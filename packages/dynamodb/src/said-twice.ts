@@ -35,9 +35,12 @@ function effectKey(wire: WireRecord, name: string): Json | undefined {
 }
 
 function without(value: JsonObject, repeats: Readonly<Record<string, Json | undefined>>): JsonObject {
-  return Object.fromEntries(
-    Object.entries(value).filter(([name, held]) => !Object.hasOwn(repeats, name) || repeats[name] !== held),
-  );
+  const left: Record<string, Json> = {};
+  for (const name of Object.keys(value)) {
+    const held = value[name] as Json;
+    if (!Object.hasOwn(repeats, name) || repeats[name] !== held) define(left, name, held);
+  }
+  return left;
 }
 
 function given(values: Readonly<Record<string, Json | undefined>>): JsonObject {
