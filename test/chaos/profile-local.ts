@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
+import { isWritable } from '../../examples/helpdesk/src/database.ts';
 import { readAll } from './dead-letters.ts';
 import type { Connection } from './drivers.ts';
 import type { Profile } from './profiles.ts';
@@ -35,18 +35,3 @@ export const local: Profile = {
     };
   },
 };
-
-function isWritable(file: string): boolean {
-  const db = new DatabaseSync(file);
-  try {
-    db.exec('PRAGMA busy_timeout = 250');
-    db.exec('BEGIN IMMEDIATE');
-    db.exec('ROLLBACK');
-    return true;
-  } catch {
-    // Locked; whatever else is wrong with the file shows elsewhere.
-    return false;
-  } finally {
-    db.close();
-  }
-}

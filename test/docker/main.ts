@@ -4,6 +4,7 @@
  */
 import { LocalstackContainer, type StartedLocalStackContainer } from '@testcontainers/localstack';
 import { runContract } from '../peers/run-contract.ts';
+import { runUntilStopped } from '../peers/run-until-stopped.ts';
 import { pinnedImage } from './pinned-image.ts';
 
 const MISSING =
@@ -54,14 +55,4 @@ async function main(signal: AbortSignal): Promise<number> {
   }
 }
 
-const stopped = new AbortController();
-for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => stopped.abort(new Error(name)));
-main(stopped.signal).then(
-  (code) => {
-    process.exitCode = stopped.signal.aborted ? 130 : code;
-  },
-  (error: unknown) => {
-    say(messageOf(error));
-    process.exitCode = 1;
-  },
-);
+runUntilStopped(main);

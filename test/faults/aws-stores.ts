@@ -26,6 +26,15 @@ let sqsServer: Promise<SqsEmulator> | undefined;
 let dynamoDbServer: Promise<Emulator> | undefined;
 let places = 0;
 
+/** Runs a program to its exit code, and ends the servers that were started for it. */
+export async function runWithServers(main: () => Promise<number>): Promise<void> {
+  try {
+    process.exitCode = await main();
+  } finally {
+    await closeServers();
+  }
+}
+
 /** Ends the servers that were started for this process's runs. */
 export async function closeServers(): Promise<void> {
   const starting = [sqsServer, dynamoDbServer].filter((server) => server !== undefined);

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { failed, runMatrix } from './matrix.ts';
 import { matrixText } from './matrix-report.ts';
-import { closeServers } from './aws-stores.ts';
+import { runWithServers } from './aws-stores.ts';
 import { ADAPTERS } from './stores.ts';
 
 const USAGE = `Every driver call of a task's life x every fault, as docs/faults.md describes it.
@@ -21,15 +21,7 @@ const { values } = parseArgs({
   },
 });
 
-void run();
-
-async function run(): Promise<void> {
-  try {
-    process.exitCode = await main();
-  } finally {
-    await closeServers();
-  }
-}
+void runWithServers(main);
 
 async function main(): Promise<number> {
   const drivers = values.driver === undefined ? Object.keys(ADAPTERS) : [values.driver];

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { closeServers } from './aws-stores.ts';
+import { runWithServers } from './aws-stores.ts';
 import { ADAPTERS } from './stores.ts';
 import { textTable } from './text-table.ts';
 import { seconds, unpleasant, type Unpleasant } from './unpleasant.ts';
@@ -19,15 +19,7 @@ const { values } = parseArgs({
   },
 });
 
-void run();
-
-async function run(): Promise<void> {
-  try {
-    process.exitCode = await main();
-  } finally {
-    await closeServers();
-  }
-}
+void runWithServers(main);
 
 async function main(): Promise<number> {
   const names = values.pair.split('+');

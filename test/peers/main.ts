@@ -11,6 +11,7 @@ import { localstack } from './localstack.ts';
 import { moto } from './moto.ts';
 import type { PeerServer } from './peer-server.ts';
 import { runContract } from './run-contract.ts';
+import { runUntilStopped } from './run-until-stopped.ts';
 import { startServer, type RunningServer } from './running-server.ts';
 
 const SERVERS: readonly PeerServer[] = [moto, elasticmq, localstack];
@@ -80,14 +81,4 @@ async function main(signal: AbortSignal): Promise<number> {
   }
 }
 
-const stopped = new AbortController();
-for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => stopped.abort(new Error(name)));
-main(stopped.signal).then(
-  (code) => {
-    process.exitCode = stopped.signal.aborted ? 130 : code;
-  },
-  (error: unknown) => {
-    say(messageOf(error));
-    process.exitCode = stopped.signal.aborted ? 130 : 1;
-  },
-);
+runUntilStopped(main);

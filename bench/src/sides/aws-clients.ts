@@ -1,6 +1,6 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs';
-import type { Endpoint, SideOptions } from '../side.ts';
+import type { Endpoint, Side, SideOptions } from '../side.ts';
 
 /** What both clients are given, on every side: sockets enough, nothing else. */
 const SOCKETS = 256;
@@ -22,6 +22,24 @@ export function sqsClient({ servers }: SideOptions): SQSClient {
 export function dynamoDbClient({ servers }: SideOptions): DynamoDBClient {
   if (!servers) throw new Error('this side needs servers');
   return new DynamoDBClient(settings(servers.dynamodb));
+}
+
+/** A side whose tasks come from an SQS queue: filled by a client of its own, which is closed with it. */
+export function onQueue(side: Omit<Side, 'fill'>, options: SideOptions): Side {
+  const { queueUrl = '' } = options;
+  const producer = sqsClient(options);
+  let filled = 0;
+  return {
+    ...side,
+    async fill(count) {
+      await fillQueue(producer, queueUrl, filled, count);
+      filled += count;
+    },
+    async close() {
+      producer.destroy();
+      await side.close();
+    },
+  };
 }
 
 const AT_ONCE = 8;

@@ -26,3 +26,19 @@ function isDemo(file: string): boolean {
     db.close();
   }
 }
+
+/** A process that was stopped inside a transaction stops every other one on the file. */
+export function isWritable(file: string): boolean {
+  const db = new DatabaseSync(file);
+  try {
+    db.exec('PRAGMA busy_timeout = 250');
+    db.exec('BEGIN IMMEDIATE');
+    db.exec('ROLLBACK');
+    return true;
+  } catch {
+    // Locked; whatever else is wrong with the file shows elsewhere.
+    return false;
+  } finally {
+    db.close();
+  }
+}

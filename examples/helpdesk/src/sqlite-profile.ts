@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { sqliteBroker, sqliteLedger, type SqliteBroker } from '@leasehold/sqlite';
+import { isWritable } from './database.ts';
 import type { Ground, GroundAsk, QueueSight, SqlitePlace, Stores } from './place.ts';
 
 /** The name of the database in its folder. */
@@ -39,20 +39,4 @@ async function look(driver: SqliteBroker): Promise<QueueSight> {
     deadLetters.push(...page.letters);
   }
   return { waiting: visible + delayed + blocked, held: inFlight, deadLetters };
-}
-
-/** A process that was stopped inside a transaction stops every other one on the file. */
-function isWritable(file: string): boolean {
-  const db = new DatabaseSync(file);
-  try {
-    db.exec('PRAGMA busy_timeout = 250');
-    db.exec('BEGIN IMMEDIATE');
-    db.exec('ROLLBACK');
-    return true;
-  } catch {
-    // Locked; whatever else is wrong with the file shows elsewhere.
-    return false;
-  } finally {
-    db.close();
-  }
 }
