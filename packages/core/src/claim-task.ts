@@ -33,8 +33,7 @@ export async function claimTask(
   let looked = false;
   let first: { readonly at: number; readonly bound: number } | undefined;
   for (let tries = 1, races = 0; ;) {
-    const known = session.time(request.taskId, timeoutMs);
-    const now = known instanceof Promise ? await known : known;
+    const now = await session.time(request.taskId, timeoutMs);
     const lastAt = clock.monotonic();
     const wallOffset = clock.wall() - lastAt;
     let failed = 'unanswered' in now ? now : undefined;

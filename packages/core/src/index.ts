@@ -1,6 +1,7 @@
 export * from './record.ts';
 export * from './record-codec.ts';
 export * from './driver.ts';
+export * from './classify.ts';
 export * from './clock.ts';
 export * from './duration.ts';
 export * from './errors.ts';
@@ -10,6 +11,7 @@ export * from './decide.ts';
 export * from './backoff.ts';
 export * from './channel.ts';
 export * from './lease-timing.ts';
+export * from './ledger-query.ts';
 export * from './ledger-session.ts';
 export * from './ownership.ts';
 export * from './task-lease.ts';

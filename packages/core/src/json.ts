@@ -63,6 +63,13 @@ function notJson(path: string, found: string): LeaseholdError {
   });
 }
 
+/** Sets an own property whatever its name, `__proto__` included: names may come from a message or a store. */
+export function setOwn<Value>(target: Record<string, Value>, name: string, value: Value): void {
+  if (name === '__proto__')
+    Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
+  else target[name] = value;
+}
+
 /** Lower-case hex SHA-256 of text (as UTF-8) or bytes. */
 export function sha256(data: string | Uint8Array): string {
   return hash('sha256', data, 'hex');

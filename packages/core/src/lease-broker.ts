@@ -166,8 +166,7 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     if ('kind' in message) return message;
     let policy: PolicyAnswer;
     try {
-      const answer = ask.policy(message);
-      policy = typeof answer === 'object' && 'then' in answer ? await answer : answer;
+      policy = await ask.policy(message);
     } catch {
       // Whatever the caller's rule failed at, the rest of the batch is not to suffer.
       return desk.leaveToLapse(message, 'policy');

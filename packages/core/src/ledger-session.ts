@@ -41,8 +41,8 @@ export interface LedgerSession {
   ): Promise<{ readonly record: TaskRecord | undefined; readonly now: StoreTime } | Unanswered>;
   /** Rejects with the driver's error. */
   list(query: LedgerQuery, timeoutMs: number): Promise<LedgerPage>;
-  /** The store's time now: carried forward from its last answer, or, when there is none to rely on, promised from a read of `taskId`. */
-  time(taskId: string, timeoutMs: number): StoreTime | Promise<StoreTime | Unanswered>;
+  /** The store's time now: carried forward from its last answer, or, when there is none to rely on, from a read of `taskId`. */
+  time(taskId: string, timeoutMs: number): Promise<StoreTime | Unanswered>;
   /** Closes the driver. */
   close(): Promise<void>;
 }
@@ -61,7 +61,7 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
     call: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result | Unanswered> => {
     try {
-      if (driver.open) await open();
+      await open();
       const sentAt = clock.monotonic();
       const answer = await boundedCall(clock, `${driver.name}: ${what}`, timeoutMs, call);
       time.observe(answer.now, sentAt);
@@ -92,10 +92,6 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
     });
     return answer;
   };
-  const askTime = async (taskId: string, timeoutMs: number): Promise<StoreTime | Unanswered> => {
-    const read = await readTime(taskId, timeoutMs);
-    return 'unanswered' in read ? read : (time.estimate(clock.monotonic()) ?? read.now);
-  };
   const session: LedgerSession = {
     driver,
     get capabilities() {
@@ -109,10 +105,11 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
       await open();
       return boundedCall(clock, `${driver.name}: list`, timeoutMs, (signal) => driver.list(query, signal));
     },
-    time(taskId, timeoutMs) {
+    async time(taskId, timeoutMs) {
       const known = time.estimate(clock.monotonic());
       if (known && known.latest - known.earliest <= driver.capabilities.clockErrorMs + WIDENED_MS) return known;
-      return askTime(taskId, timeoutMs);
+      const read = await readTime(taskId, timeoutMs);
+      return 'unanswered' in read ? read : (time.estimate(clock.monotonic()) ?? read.now);
     },
     close: () => closeDriver(clock, driver),
   };

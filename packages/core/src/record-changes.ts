@@ -1,4 +1,5 @@
 import type { Carried, Decision, EffectFinding } from './events.ts';
+import { setOwn } from './json.ts';
 import { HISTORY_LENGTH, SCHEMA_VERSION } from './record.ts';
 import type { Closing, EffectRecord, StoreTime, TaskError, TaskRecord } from './record.ts';
 
@@ -170,7 +171,7 @@ export function effectOf(record: TaskRecord, name: string): EffectRecord | undef
 export function withEffect(effects: TaskRecord['effects'], name: string, effect: EffectRecord): TaskRecord['effects'] {
   const next: Record<string, EffectRecord> = { ...effects };
   // Not by assignment: an effect may have any name, `__proto__` too.
-  Object.defineProperty(next, name, { value: effect, enumerable: true, configurable: true, writable: true });
+  setOwn(next, name, effect);
   return next;
 }
 

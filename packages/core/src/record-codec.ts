@@ -1,5 +1,5 @@
 import { LeaseholdError } from './errors.ts';
-import type { Json } from './json.ts';
+import { setOwn, type Json } from './json.ts';
 import { isNewerSchema, type TaskRecord } from './record.ts';
 
 /** A record under its wire and storage names (snake_case), without the fields that are absent. */
@@ -104,7 +104,7 @@ export function recordToWire(record: TaskRecord): WireRecord {
     if (value !== undefined) wire[name] = NESTED.has(ours) ? rename(ours, value, 'out') : value;
   }
   const extra = record.extra ?? NONE;
-  for (const name of Object.keys(extra)) if (!Object.hasOwn(wire, name)) define(wire, name, extra[name] as Json);
+  for (const name of Object.keys(extra)) if (!Object.hasOwn(wire, name)) setOwn(wire, name, extra[name] as Json);
   return wire;
 }
 
@@ -127,7 +127,7 @@ export function recordFromWire(wire: WireRecord): TaskRecord {
     const field = FIELDS.get(name);
     if (value === undefined) continue;
     if (!field) {
-      define((extra ??= {}), name, value);
+      setOwn((extra ??= {}), name, value);
       continue;
     }
     if (!newer && !fits(field.kind, value)) throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
@@ -265,7 +265,7 @@ function rename(field: string, value: Json, way: 'in' | 'out'): Json {
     case 'effects': {
       const renamed: Record<string, Json> = {};
       for (const [name, effect] of Object.entries(value as Record<string, Json>)) {
-        define(renamed, name, keys(effect, out ? EFFECT_OUT : EFFECT));
+        setOwn(renamed, name, keys(effect, out ? EFFECT_OUT : EFFECT));
       }
       return renamed;
     }
@@ -292,16 +292,9 @@ function keys(value: Json, names: Readonly<Record<string, string>>): Json {
   const renamed: Record<string, Json> = {};
   for (const key of Object.keys(value)) {
     const item = value[key];
-    if (item !== undefined) define(renamed, Object.hasOwn(names, key) ? (names[key] as string) : key, item);
+    if (item !== undefined) setOwn(renamed, Object.hasOwn(names, key) ? (names[key] as string) : key, item);
   }
   return renamed;
-}
-
-/** Sets an own property whatever its name, `__proto__` included. */
-function define(target: Record<string, Json>, key: string, value: Json): void {
-  if (key === '__proto__')
-    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-  else target[key] = value;
 }
 
 function corrupt(field: string, what: string, id: string): LeaseholdError {

@@ -4,6 +4,7 @@ import { isHeard, publish, type EventName, type LeaseholdEvent } from './channel
 import { sleep, type Clock } from './clock.ts';
 import { decide, isRefusal } from './decide.ts';
 import type { Carried, EffectFinding, OwnersEvent, Refusal } from './events.ts';
+import { setOwn } from './json.ts';
 import type { LedgerSession, Unanswered } from './ledger-session.ts';
 import type { LeaseTiming } from './lease-timing.ts';
 import { isLoss, type Lost, type Ownership } from './ownership.ts';
@@ -154,7 +155,7 @@ export class TaskLease {
   /** A read-back's finding that rides on the next write. */
   carryFinding(effect: string, finding: EffectFinding): void {
     const effects: Record<string, EffectFinding> = { ...this.#carry.effects };
-    Object.defineProperty(effects, effect, { value: finding, enumerable: true, configurable: true, writable: true });
+    setOwn(effects, effect, finding);
     this.#carry = { ...this.#carry, effects };
   }
 
@@ -206,8 +207,7 @@ export class TaskLease {
     for (let rebases = 0, tries = 1; ;) {
       if (this.lost) return this.#lost as Lost;
       if (this.#ended) return { lost: 'released', message: 'the lease was given up before this write' };
-      const known = this.#session.time(this.taskId, timeoutMs);
-      const now = known instanceof Promise ? await known : known;
+      const now = await this.#session.time(this.taskId, timeoutMs);
       if ('unanswered' in now) {
         if (!repeat || !(await this.#pause(tries++))) return { unknown: now.unanswered };
         continue;

@@ -27,8 +27,8 @@ test('claims that begin together read the time once, those that began to read wi
   // Another session knows nothing of it, and nobody waits for longer than for an answer of its own.
   ledger.travels.get.push(LOST, { upMs: 5, downMs: 5 });
   const fresh = ledgerSession(ledger, clock);
-  const patient = Promise.resolve(fresh.time('t-0', 60_000));
-  expect(await finish(clock, Promise.resolve(fresh.time('t-1', 1_000)))).toHaveProperty('latest');
+  const patient = fresh.time('t-0', 60_000);
+  expect(await finish(clock, fresh.time('t-1', 1_000))).toHaveProperty('latest');
   await finish(clock, patient);
   await granted(claimAs('svc/b#2', { taskId: 't-b' }));
 });

@@ -1,5 +1,5 @@
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
-import { LeaseholdError, type Json } from '@leasehold/core';
+import { LeaseholdError, setOwn, type Json } from '@leasehold/core';
 
 /** An item as the SDK gives and takes it. */
 export type Item = Readonly<Record<string, AttributeValue>>;
@@ -54,7 +54,7 @@ export function attributeOf(value: Json, name: string): AttributeValue {
     if (wrapping === BLOBS) return { BS: (inner as readonly string[]).map((each) => Buffer.from(each, 'base64')) };
   }
   const members: Record<string, AttributeValue> = {};
-  for (const [key, each] of entries) define(members, key, attributeOf(each, name));
+  for (const [key, each] of entries) setOwn(members, key, attributeOf(each, name));
   return { M: members };
 }
 
@@ -65,7 +65,7 @@ export function jsonOf(attribute: AttributeValue): Json {
   if (attribute.BOOL !== undefined) return attribute.BOOL;
   if (attribute.M !== undefined) {
     const members: Record<string, Json> = {};
-    for (const [key, each] of Object.entries(attribute.M)) define(members, key, jsonOf(each));
+    for (const [key, each] of Object.entries(attribute.M)) setOwn(members, key, jsonOf(each));
     return members;
   }
   if (attribute.L !== undefined) return attribute.L.map(jsonOf);
@@ -83,13 +83,6 @@ function isKept(text: string): boolean {
 
 function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('base64');
-}
-
-/** Sets an own property whatever its name, `__proto__` included. */
-export function define<Value>(target: Record<string, Value>, key: string, value: Value): void {
-  if (key === '__proto__')
-    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-  else target[key] = value;
 }
 
 /** No less than {@link itemBytes}, and found at once. */

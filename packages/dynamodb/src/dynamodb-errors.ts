@@ -1,4 +1,4 @@
-import { isLeaseholdError, type LedgerErrorCode } from '@leasehold/core';
+import { isLeaseholdError, isNetworkError, ownErrorCode, type LedgerErrorCode } from '@leasehold/core';
 
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html and the SDK's own errors.
 const CODES: Readonly<Record<string, LedgerErrorCode>> = {
@@ -51,20 +51,6 @@ const SIGNATURES: readonly string[] = ['InvalidSignatureException', 'SignatureDo
 /** How the service says that it was the time. */
 const WRONG_TIME = /^Signature (?:expired|not yet current)/i;
 
-const NETWORK: readonly string[] = [
-  'ECONNRESET',
-  'ECONNREFUSED',
-  'ECONNABORTED',
-  'EPIPE',
-  'ETIMEDOUT',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EPROTO',
-  'ERR_STREAM_PREMATURE_CLOSE',
-];
-
 /** A field of an error, whatever it is. */
 function field(error: unknown, name: string): unknown {
   return typeof error === 'object' && error !== null ? (error as Readonly<Record<string, unknown>>)[name] : undefined;
@@ -78,25 +64,11 @@ export function errorName(error: unknown): string {
 
 /** What an error of the DynamoDB client, or one of ours, comes down to. Pure; never throws. */
 export function classifyDynamoDbError(error: unknown): LedgerErrorCode {
-  if (isLeaseholdError(error)) {
-    switch (error.code) {
-      case 'unavailable':
-      case 'closed':
-      case 'timeout':
-        return 'unavailable';
-      case 'not-found':
-        return 'not-found';
-      case 'refused':
-        return 'denied';
-      default:
-        return 'invalid';
-    }
-  }
+  if (isLeaseholdError(error)) return error.code === 'timeout' ? 'unavailable' : ownErrorCode(error);
   const name = errorName(error);
   if (SIGNATURES.includes(name) && isOffTheClock(error)) return 'unavailable';
   if (Object.hasOwn(CODES, name)) return CODES[name] as LedgerErrorCode;
-  const code = field(error, 'code');
-  if (typeof code === 'string' && NETWORK.includes(code)) return 'unavailable';
+  if (isNetworkError(error)) return 'unavailable';
   const status = field(field(error, '$metadata'), 'httpStatusCode');
   if (typeof status !== 'number') return 'unknown';
   if (status === 429) return 'throttled';

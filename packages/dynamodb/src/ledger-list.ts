@@ -1,6 +1,6 @@
 import { QueryCommand, ScanCommand } from '@aws-sdk/client-dynamodb';
-import { isLapsed, LeaseholdError } from '@leasehold/core';
-import type { LedgerPage, LedgerQuery, StoreTime, TaskRecord } from '@leasehold/core';
+import { LeaseholdError, matchesQuery } from '@leasehold/core';
+import type { LedgerPage, LedgerQuery, TaskRecord } from '@leasehold/core';
 import type { Item } from './attribute.ts';
 import { isCorrupt, laneOf, OPEN_STATES, recordFromItem, SHARDS } from './record-item.ts';
 import type { Service } from './service.ts';
@@ -92,7 +92,7 @@ async function listOpen(
     const now = remote.now();
     for (const [place, record] of found.entries()) {
       last = placeOf(some[place] as Item, names);
-      if (!record || seen.has(record.taskId) || !matches(record, query, now)) continue;
+      if (!record || seen.has(record.taskId) || !matchesQuery(record, query, now)) continue;
       seen.add(record.taskId);
       records.push(record);
       if (records.length === query.limit) return { records, now, cursor: JSON.stringify({ at: last }) };
@@ -183,7 +183,7 @@ async function listAll(
     for (const item of page.Items ?? []) {
       const taskId = names.idOf('task', item);
       const record = taskId === undefined ? undefined : readable(item, taskId, names);
-      if (!record || !matches(record, query, now)) continue;
+      if (!record || !matchesQuery(record, query, now)) continue;
       records.push(record);
       if (records.length === query.limit) {
         return { records: newestFirst(records), now, cursor: cursorOf(item) };
@@ -206,17 +206,6 @@ function readable(item: Item, taskId: string, names: TableNames): TaskRecord | u
 
 function newestFirst(records: readonly TaskRecord[]): readonly TaskRecord[] {
   return [...records].sort((one, other) => other.updatedAt - one.updatedAt);
-}
-
-function matches(record: TaskRecord, query: LedgerQuery, now: StoreTime): boolean {
-  return (
-    (query.states?.includes(record.state) ?? true) &&
-    (query.stages?.includes(record.stage) ?? true) &&
-    (query.taskTypes?.includes(record.taskType) ?? true) &&
-    (query.agentRunId === undefined || query.agentRunId === record.agentRunId) &&
-    (query.errorClass === undefined || query.errorClass === record.lastError?.errorClass) &&
-    (!query.lapsed || (record.state === 'running' && isLapsed(record, now)))
-  );
 }
 
 function parseCursor(text: string): Cursor {

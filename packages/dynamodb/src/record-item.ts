@@ -1,8 +1,8 @@
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { hash } from 'node:crypto';
-import { checkRecord, isLeaseholdError, LeaseholdError, recordFromWire, recordToWire } from '@leasehold/core';
+import { checkRecord, isLeaseholdError, LeaseholdError, recordFromWire, recordToWire, setOwn } from '@leasehold/core';
 import type { Json, TaskRecord } from '@leasehold/core';
-import { attributeOf, define, itemBytes, itemBytesAtMost, jsonOf, MAX_ITEM_BYTES, type Item } from './attribute.ts';
+import { attributeOf, itemBytes, itemBytesAtMost, jsonOf, MAX_ITEM_BYTES, type Item } from './attribute.ts';
 import { withoutRepeats, withRepeats } from './said-twice.ts';
 import type { TableNames } from './table-names.ts';
 
@@ -54,7 +54,7 @@ export function recordToItem(record: TaskRecord, names: TableNames): Item {
       if (STRUCTURES.has(name)) item[name] = { S: JSON.stringify(withoutRepeats(name, value, wire)) };
       // No attribute of the table's own bears a name of ours.
       else if (SCALARS.has(name)) item[name] = attributeOf(value, name);
-      else define(item, escaped(name, names), attributeOf(value, name));
+      else setOwn(item, escaped(name, names), attributeOf(value, name));
     }
   } catch (cause) {
     throw new LeaseholdError(
@@ -87,7 +87,7 @@ export function recordFromItem(item: Item, taskId: string, names: TableNames): T
     const name = stored.startsWith(ESCAPE) ? stored.slice(1) : stored;
     if (name === 'task_id') continue;
     const text = STRUCTURES.has(name) ? attribute.S : undefined;
-    define(wire, name, text === undefined ? jsonOf(attribute) : structureOf(name, text, taskId));
+    setOwn(wire, name, text === undefined ? jsonOf(attribute) : structureOf(name, text, taskId));
   }
   for (const name of REPEATING) {
     const value = wire[name];

@@ -1,5 +1,4 @@
-import type { Json, WireRecord } from '@leasehold/core';
-import { define } from './attribute.ts';
+import { setOwn, type Json, type WireRecord } from '@leasehold/core';
 
 /*
  * What a record says twice is stored once: a record of a task without effects stays below one write unit so, and most with one effect.
@@ -38,7 +37,7 @@ function without(value: JsonObject, repeats: Readonly<Record<string, Json | unde
   const left: Record<string, Json> = {};
   for (const name of Object.keys(value)) {
     const held = value[name] as Json;
-    if (!Object.hasOwn(repeats, name) || repeats[name] !== held) define(left, name, held);
+    if (!Object.hasOwn(repeats, name) || repeats[name] !== held) setOwn(left, name, held);
   }
   return left;
 }
@@ -50,7 +49,7 @@ function given(values: Readonly<Record<string, Json | undefined>>): JsonObject {
 function each(effects: JsonObject, change: (effect: JsonObject, name: string) => JsonObject): JsonObject {
   const changed: Record<string, Json> = {};
   for (const [name, effect] of Object.entries(effects))
-    define(changed, name, isObject(effect) ? change(effect, name) : effect);
+    setOwn(changed, name, isObject(effect) ? change(effect, name) : effect);
   return changed;
 }
 

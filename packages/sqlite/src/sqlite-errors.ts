@@ -1,4 +1,4 @@
-import { isLeaseholdError, type BrokerErrorCode } from '@leasehold/core';
+import { isLeaseholdError, ownErrorCode, type BrokerErrorCode } from '@leasehold/core';
 
 const BUSY = 5;
 const LOCKED = 6;
@@ -47,19 +47,7 @@ export function isNotADatabase(error: unknown): boolean {
 
 /** What an error of `node:sqlite`, or one of ours, comes down to. Pure; never throws. */
 export function classifySqliteError(error: unknown): BrokerErrorCode {
-  if (isLeaseholdError(error)) {
-    switch (error.code) {
-      case 'unavailable':
-      case 'closed':
-        return 'unavailable';
-      case 'refused':
-        return 'denied';
-      case 'not-found':
-        return 'not-found';
-      default:
-        return 'invalid';
-    }
-  }
+  if (isLeaseholdError(error)) return ownErrorCode(error);
   const code = primaryCode(error);
   return code === undefined ? 'unknown' : (CODES[code] ?? 'unknown');
 }

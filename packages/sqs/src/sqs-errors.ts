@@ -1,4 +1,10 @@
-import { isLeaseholdError, type BrokerErrorCode, type HandleOutcome } from '@leasehold/core';
+import {
+  isLeaseholdError,
+  isNetworkError,
+  ownErrorCode,
+  type BrokerErrorCode,
+  type HandleOutcome,
+} from '@leasehold/core';
 
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html and the errors of each operation there.
 const CODES: Readonly<Record<string, BrokerErrorCode>> = {
@@ -56,19 +62,6 @@ const CODES: Readonly<Record<string, BrokerErrorCode>> = {
   UnrecognizedClientException: 'denied',
 };
 
-const NETWORK: ReadonlySet<string> = new Set([
-  'EAI_AGAIN',
-  'ECONNABORTED',
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EHOSTUNREACH',
-  'ENETDOWN',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EPIPE',
-  'ETIMEDOUT',
-]);
-
 /** What a request gets whose signature does not hold: wrong keys, or the right ones at a wrong time. */
 const SIGNATURES: readonly string[] = ['InvalidSignatureException', 'SignatureDoesNotMatch'];
 /** How the service says that it was the time. */
@@ -77,13 +70,12 @@ const PREFIX = /^(com\.amazonaws\.sqs#|AWS\.SimpleQueueService\.)/;
 
 /** What an error of the SDK, or one of ours, comes down to. Pure; never throws. */
 export function classifySqsError(error: unknown): BrokerErrorCode {
-  if (isLeaseholdError(error)) return ownCode(error.code);
+  if (isLeaseholdError(error)) return error.code === 'timeout' ? 'unknown' : ownErrorCode(error);
   const name = nameOf(field(error, 'name'));
   if (SIGNATURES.includes(name) && isOffTheClock(error)) return 'unavailable';
   const named = codeOf(name) ?? codeOf(nameOf(field(error, 'Code')));
   if (named) return named;
-  if (NETWORK.has(String(field(error, 'code'))) || NETWORK.has(String(field(field(error, 'cause'), 'code'))))
-    return 'unavailable';
+  if (isNetworkError(error)) return 'unavailable';
   const status = Number(field(field(error, '$metadata'), 'httpStatusCode'));
   if (status === 429) return 'throttled';
   if (status >= 500) return 'unavailable';
@@ -129,22 +121,6 @@ function isOffTheClock(error: unknown): boolean {
 
 function codeOf(name: string): BrokerErrorCode | undefined {
   return Object.hasOwn(CODES, name) ? CODES[name] : undefined;
-}
-
-function ownCode(code: string): BrokerErrorCode {
-  switch (code) {
-    case 'unavailable':
-    case 'closed':
-      return 'unavailable';
-    case 'refused':
-      return 'denied';
-    case 'not-found':
-      return 'not-found';
-    case 'timeout':
-      return 'unknown';
-    default:
-      return 'invalid';
-  }
 }
 
 function nameOf(code: unknown): string {

@@ -1,8 +1,9 @@
-import type { LedgerCapabilities, LedgerDriver, LedgerQuery, PutExpectation } from '../driver.ts';
+import type { LedgerCapabilities, LedgerDriver, PutExpectation } from '../driver.ts';
 import type { Clock } from '../clock.ts';
 import { badOption, LeaseholdError } from '../errors.ts';
-import type { Json } from '../json.ts';
+import { setOwn, type Json } from '../json.ts';
 import { isLapsed, isLive, isNewerSchema, type StoreTime, type TaskRecord } from '../record.ts';
+import { matchesQuery } from '../ledger-query.ts';
 import { checkRecord, recordFromWire, recordToWire } from '../record-codec.ts';
 import { badRequest, checkCall, classifyMemoryError } from './memory-errors.ts';
 import { memoryClock, type MemoryClock } from './memory-clock.ts';
@@ -100,7 +101,7 @@ export function memoryLedger(options: MemoryLedgerOptions = {}): MemoryLedger {
       if (!(query.limit >= 1)) throw badRequest('limit', `is ${query.limit}: ask for at least one record.`);
       const past = query.cursor === undefined ? undefined : fromCursor(query.cursor);
       const found = table.records
-        .filter((record) => matches(record, query, now) && (past === undefined || order(past, record) < 0))
+        .filter((record) => matchesQuery(record, query, now) && (past === undefined || order(past, record) < 0))
         .sort(order);
       const records = found.slice(0, query.limit);
       const last = records.at(-1);
@@ -135,15 +136,7 @@ function unshared(value: Json | undefined): Json {
   const copy: Record<string, Json> = {};
   for (const name of Object.keys(from)) {
     const item = from[name];
-    if (item === undefined) continue;
-    if (name !== '__proto__') copy[name] = unshared(item);
-    else
-      Object.defineProperty(copy, name, {
-        value: unshared(item),
-        enumerable: true,
-        configurable: true,
-        writable: true,
-      });
+    if (item !== undefined) setOwn(copy, name, unshared(item));
   }
   return copy;
 }
@@ -217,17 +210,6 @@ function notFinite(value: Json, key: string): { readonly key: string; readonly v
     if (found) return found;
   }
   return undefined;
-}
-
-function matches(record: TaskRecord, query: LedgerQuery, now: StoreTime): boolean {
-  return (
-    (query.states?.includes(record.state) ?? true) &&
-    (query.stages?.includes(record.stage) ?? true) &&
-    (query.taskTypes?.includes(record.taskType) ?? true) &&
-    (query.agentRunId === undefined || query.agentRunId === record.agentRunId) &&
-    (query.errorClass === undefined || query.errorClass === record.lastError?.errorClass) &&
-    (!query.lapsed || (record.state === 'running' && isLapsed(record, now)))
-  );
 }
 
 type Place = Pick<TaskRecord, 'updatedAt' | 'taskId'>;
