@@ -44,6 +44,8 @@ export type LedgerHarness = CaseHarness<LedgerDriver>;
 export interface GuardHarness extends CaseHarness<GuardStore> {
   /** The shortest hold this store tells apart, for waits in real time. Default 1,000 ms. */
   readonly shortestHoldMs?: number;
+  /** How wide the interval is at most, in milliseconds, in which this store knows its own time. Default 0: it stamps by one exact clock. */
+  readonly clockErrorMs?: number;
 }
 
 /** The two drivers of one process: what `createLeaseBroker` is made of. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { GuardCase } from './conformance-case.ts';
-import { ask, begun, doubts, hold, replays, response } from './guard-steps.ts';
-import { never, pass, slack } from './waiting.ts';
+import { ask, begun, doubts, hold, replays, response, runOut } from './guard-steps.ts';
+import { never, pass } from './waiting.ts';
 
 /** Holds: only their bearer may prolong or end them, and one that ran out is never new again. */
 export const holdCases: readonly GuardCase[] = [
@@ -11,7 +11,7 @@ export const holdCases: readonly GuardCase[] = [
       const [store, other] = [await harness.open(), await harness.open()];
       const retentionMs = hold(harness) * 2;
       const held = await begun(store, ask(harness, { retentionMs }));
-      await pass(harness, hold(harness) + slack(harness, hold(harness)));
+      await runOut(harness);
       doubts(await other.begin(ask(harness, { retentionMs, token: 2 }), never()), held);
       await pass(harness, retentionMs * 1.2);
       doubts(await store.begin(ask(harness, { retentionMs, token: 3 }), never()), held, 'past its retention');
@@ -29,7 +29,7 @@ export const holdCases: readonly GuardCase[] = [
         assert.equal(await store.extend(held, holdMs, never()), true);
       }
       assert.equal(await store.begin(ask(harness), never()), 'in-progress');
-      await pass(harness, holdMs + slack(harness, holdMs));
+      await runOut(harness);
       assert.equal(await store.extend(held, holdMs, never()), false);
       doubts(await store.begin(ask(harness), never()), held);
     },
@@ -90,7 +90,7 @@ export const holdCases: readonly GuardCase[] = [
       const store = await harness.open();
       const held = await begun(store, ask(harness));
       const freed = await begun(store, ask(harness, { key: 'freed' }));
-      await pass(harness, hold(harness) + slack(harness, hold(harness)));
+      await runOut(harness);
       assert.equal(await store.finish(held, response('late'), never()), true);
       replays(await store.begin(ask(harness), never()), response('late'));
       assert.equal(await store.finish(freed, 'free', never()), true);
@@ -106,7 +106,7 @@ export const holdCases: readonly GuardCase[] = [
       const held = await begun(store, request);
       const lost = await begun(store, ask(harness, { key: 'never happened' }));
       assert.equal(await store.resolve(held, response('too soon'), never()), false, 'a key in progress');
-      await pass(harness, hold(harness) + slack(harness, hold(harness)));
+      await runOut(harness);
       assert.equal(await store.resolve(held, response('found'), never()), true);
       assert.equal(await store.resolve(held, 'free', never()), false, 'a key that is settled');
       replays(await store.begin(ask(harness), never()), response('found'));
@@ -124,11 +124,11 @@ export const holdCases: readonly GuardCase[] = [
     async run(harness) {
       const [store, other] = [await harness.open(), await harness.open()];
       const first = await begun(store, ask(harness));
-      await pass(harness, hold(harness) + slack(harness, hold(harness)));
+      await runOut(harness);
       doubts(await other.begin(ask(harness), never()), first);
       assert.equal(await store.resolve(first, 'free', never()), true);
       const second = await begun(store, ask(harness));
-      await pass(harness, hold(harness) + slack(harness, hold(harness)));
+      await runOut(harness);
       assert.equal(await other.resolve(first, 'free', never()), false, 'a late answer about the first');
       assert.equal(
         await other.resolve(first, response('of the first'), never()),

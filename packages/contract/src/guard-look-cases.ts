@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { GuardCase } from './conformance-case.ts';
-import { ask, begun, doubts, hold, replays, response } from './guard-steps.ts';
-import { attempt, never, pass, slack } from './waiting.ts';
+import { ask, begun, doubts, hold, replays, response, runOut } from './guard-steps.ts';
+import { attempt, never, pass } from './waiting.ts';
 
 /** The fenced read-back, and how long things are remembered. */
 export const lookCases: readonly GuardCase[] = [
@@ -13,7 +13,7 @@ export const lookCases: readonly GuardCase[] = [
       assert.equal(await look('k'), 'absent');
       const held = await begun(store, ask(harness));
       assert.equal(await look('k'), 'in-progress');
-      await pass(harness, hold(harness) + slack(harness, hold(harness)));
+      await runOut(harness);
       doubts(await look('k'), held);
       await store.finish(held, response('done'), never());
       replays(await look('k'), response('done'));
@@ -71,7 +71,7 @@ export const lookCases: readonly GuardCase[] = [
       await store.finish(held, response('done'), never());
       await pass(harness, retentionMs * 0.8);
       replays(await store.begin(ask(harness, { retentionMs }), never()), response('done'));
-      await pass(harness, retentionMs * 0.2 + slack(harness, retentionMs));
+      await runOut(harness, retentionMs * 0.2);
       assert.equal(await store.look({ scope: 'caller/task-1', token: 1, key: 'k' }, never()), 'absent');
       await begun(store, ask(harness, { retentionMs }));
     },
@@ -85,7 +85,7 @@ export const lookCases: readonly GuardCase[] = [
       await store.finish(long, response('long'), never());
       const short = await begun(store, ask(harness, { token: 5, key: 'short', retentionMs }));
       await store.finish(short, response('short'), never());
-      await pass(harness, retentionMs + slack(harness, retentionMs));
+      await runOut(harness, retentionMs);
       assert.deepEqual(await store.begin(ask(harness, { token: 4, key: 'short' }), never()), { stale: 5 });
       assert.deepEqual(await store.begin(ask(harness, { token: 4, key: 'other' }), never()), { stale: 5 });
       replays(await store.begin(ask(harness, { token: 5, key: 'long' }), never()), response('long'));

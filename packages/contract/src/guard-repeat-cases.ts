@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { GuardCase } from './conformance-case.ts';
-import { ask, begun, doubts, hold, replays, response } from './guard-steps.ts';
-import { never, pass, slack } from './waiting.ts';
+import { ask, begun, doubts, hold, replays, response, runOut } from './guard-steps.ts';
+import { never, pass } from './waiting.ts';
 
 /** Lost answers: a call that is sent again in the same words comes to the same. */
 export const repeatCases: readonly GuardCase[] = [
@@ -36,7 +36,7 @@ export const repeatCases: readonly GuardCase[] = [
       const held = await begun(store, request);
       await pass(harness, holdMs * 0.6);
       await begun(store, request);
-      await pass(harness, holdMs * 0.4 + slack(harness, holdMs));
+      await runOut(harness, holdMs * 0.4);
       doubts(await store.begin(request, never()), held);
       doubts(await store.begin(ask(harness), never()), held);
     },
@@ -93,7 +93,7 @@ export const repeatCases: readonly GuardCase[] = [
       const store = await harness.open();
       const request = ask(harness);
       const held = await begun(store, request);
-      await pass(harness, hold(harness) + slack(harness, hold(harness)));
+      await runOut(harness);
       assert.equal(await store.resolve(held, 'free', never()), true);
       assert.equal(await store.begin(request, never()), 'in-progress');
       assert.equal(await store.finish(held, 'free', never()), true);

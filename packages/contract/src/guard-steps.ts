@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { GuardAsk, GuardHold, GuardStore, StoredResponse } from '@leasehold/core';
 import type { GuardHarness } from './conformance-case.ts';
-import { never } from './waiting.ts';
+import { never, outlast } from './waiting.ts';
 
 /** A response with this text. */
 export function response(text: string, status = 201): StoredResponse {
@@ -34,6 +34,11 @@ export function ask(
 /** A hold that can be waited out. */
 export function hold(harness: GuardHarness): number {
   return harness.advance ? 10_000 : (harness.shortestHoldMs ?? 1_000);
+}
+
+/** Lets a hold that was just taken, or extended, run out. */
+export function runOut(harness: GuardHarness, holdMs: number = hold(harness)): Promise<void> {
+  return outlast(harness, holdMs, harness.clockErrorMs ?? 0);
 }
 
 /** Begins; the verdict has to be `new`, for the hold that was asked for. */

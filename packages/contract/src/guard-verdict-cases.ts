@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { GuardCase } from './conformance-case.ts';
-import { ask, begun, hold, replays, response } from './guard-steps.ts';
-import { never, pass, slack } from './waiting.ts';
+import { ask, begun, replays, response, runOut } from './guard-steps.ts';
+import { never } from './waiting.ts';
 
 /** Fence and key in one conditional write. */
 export const verdictCases: readonly GuardCase[] = [
@@ -134,7 +134,7 @@ export const verdictCases: readonly GuardCase[] = [
       const other = ask(harness, { requestHash: 'h2' });
       const held = await begun(store, ask(harness));
       assert.equal(await store.begin(other, never()), 'key-reused', 'while it runs');
-      await pass(harness, hold(harness) + slack(harness, hold(harness)));
+      await runOut(harness);
       assert.equal(await store.begin(other, never()), 'key-reused', 'in doubt');
       assert.equal(await store.finish(held, response('late but true'), never()), true);
       assert.equal(await store.begin(other, never()), 'key-reused', 'afterwards');

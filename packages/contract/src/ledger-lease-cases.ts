@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { LedgerCase } from './conformance-case.ts';
 import { after, claimed, create, put, refused, same, shortLease, withExpiry } from './ledger-steps.ts';
-import { never, pass, slack } from './waiting.ts';
+import { never, outlast, pass } from './waiting.ts';
 
 /** The store's own clock decides what is live and what has lapsed, inside the request. */
 export const ledgerLeaseCases: readonly LedgerCase[] = [
@@ -114,7 +114,7 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       const driver = await harness.open();
       const leaseMs = shortLease(harness, driver);
       const one = await create(driver, claimed('lapsed'), leaseMs);
-      await pass(harness, leaseMs + driver.capabilities.clockErrorMs + slack(harness, leaseMs));
+      await outlast(harness, leaseMs, driver.capabilities.clockErrorMs);
       await refused(driver, after(one, { renewalCount: 1 }), { ms: leaseMs }, { version: 1, lease: 'live' }, one);
       await refused(driver, after(one, { state: 'settled' }), undefined, { version: 1, lease: 'live' }, one);
     },
@@ -129,7 +129,7 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       await refused(other, takeover, { ms: leaseMs }, { version: 1, lease: 'lapsed' }, one);
       await pass(harness, leaseMs / 2);
       await refused(other, takeover, { ms: leaseMs }, { version: 1, lease: 'lapsed' }, one);
-      await pass(harness, leaseMs / 2 + driver.capabilities.clockErrorMs + slack(harness, leaseMs));
+      await outlast(harness, leaseMs / 2, driver.capabilities.clockErrorMs);
       const two = await put(other, takeover, { ms: 60_000 }, { version: 1, lease: 'lapsed' });
       await refused(driver, after(one, { state: 'settled' }), undefined, { version: 1, lease: 'live' }, two);
       await refused(driver, after(one, { state: 'settled' }), undefined, { version: 1, lease: 'any' }, two);
@@ -157,7 +157,7 @@ export const ledgerLeaseCases: readonly LedgerCase[] = [
       const leaseMs = shortLease(harness, driver);
       const one = await create(driver, claimed('any'), leaseMs);
       const two = await put(driver, after(one, { cancelRequested: true }), undefined, { version: 1, lease: 'any' });
-      await pass(harness, leaseMs + driver.capabilities.clockErrorMs + slack(harness, leaseMs));
+      await outlast(harness, leaseMs, driver.capabilities.clockErrorMs);
       const three = await put(driver, after(two, { failures: 1 }), undefined, { version: 2, lease: 'any' });
       same(withExpiry(three, undefined), withExpiry(after(two, { failures: 1 }), undefined), 'as written');
     },

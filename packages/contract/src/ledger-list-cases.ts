@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { LedgerDriver, LedgerQuery } from '@leasehold/core';
 import type { LedgerCase, LedgerHarness } from './conformance-case.ts';
 import { after, claimed, create, listed, put, same, shortLease } from './ledger-steps.ts';
-import { attempt, never, pass, slack } from './waiting.ts';
+import { attempt, never, outlast } from './waiting.ts';
 
 /** Records for people and sweeps: filters that combine, and pages that miss nothing. */
 export const listCases: readonly LedgerCase[] = [
@@ -112,5 +112,5 @@ async function fill(harness: LedgerHarness, driver: LedgerDriver): Promise<void>
     claimed('waiting', { state: 'waiting_human', lastError: { ...error, errorClass: 'timeout-other' } }),
   ];
   for (const record of free) await put(driver, record, undefined, { version: 0 });
-  await pass(harness, leaseMs + driver.capabilities.clockErrorMs + slack(harness, leaseMs));
+  await outlast(harness, leaseMs, driver.capabilities.clockErrorMs);
 }

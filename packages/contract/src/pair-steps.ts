@@ -19,7 +19,7 @@ import {
 } from '@leasehold/core';
 import { faultPlan, faultyBroker, faultyLedger, type FaultPlan } from '@leasehold/core/testing';
 import type { PairCapabilities, PairHarness } from './conformance-case.ts';
-import { never, pass, slack, within } from './waiting.ts';
+import { never, outlast, within } from './waiting.ts';
 
 /** One process: a lease broker over a pair of drivers, between which faults can be planned. */
 export interface Process {
@@ -214,8 +214,7 @@ export function drain(process: Process): Promise<void> {
 /** Lets every lease go by that is not renewed, in the ledger and at the broker. */
 export function lapse(process: Process): Promise<void> {
   const { harness, leaseMs, capabilities } = process;
-  // The expiry was stamped by the latest possible now, and is judged by the earliest.
-  return pass(harness, leaseMs + 2 * capabilities.ledger.clockErrorMs + slack(harness, leaseMs));
+  return outlast(harness, leaseMs, capabilities.ledger.clockErrorMs);
 }
 
 /** What the ledger holds of a task, and its time. */

@@ -21,6 +21,11 @@ export function slack(harness: Movable, leaseMs: number): number {
   return harness.advance ? 1 : Math.max(250, leaseMs * 0.15);
 }
 
+/** Lets `ms` run out for good. An expiry is stamped by the latest possible now and judged by the earliest, so twice the store's clock error is added. */
+export function outlast(harness: Movable, ms: number, clockErrorMs: number): Promise<void> {
+  return pass(harness, ms + 2 * clockErrorMs + slack(harness, ms));
+}
+
 /** The result of `promise`, letting the store's time go on while it is pending. Fails after `withinMs` of it. */
 export async function within<T>(harness: Movable, promise: Promise<T>, withinMs: number, what: string): Promise<T> {
   let settled = false;

@@ -3,9 +3,6 @@ import { guardCases, runCases } from '@leasehold/contract';
 import type { DynamoDbGuardOptions } from '@leasehold/dynamodb';
 import { harnessOn, machine, type Machine } from './machine.ts';
 
-/** The service's clock is known to about a second: where a case lets a hold run out to the millisecond, both when it is taken and when it is judged. */
-const CLOCK_ERROR_MS = 2_100;
-
 let one: Machine;
 beforeAll(async () => {
   one = await machine();
@@ -14,7 +11,9 @@ afterAll(() => one.close());
 
 const harnessFor = (options: Partial<DynamoDbGuardOptions>) => async () => {
   const table = await one.table(options);
-  return harnessOn(one, table, () => table.guard(), CLOCK_ERROR_MS);
+  // The guard knows the service's clock as the ledger does.
+  const { clockErrorMs } = table.ledger().capabilities;
+  return { ...harnessOn(one, table, () => table.guard()), clockErrorMs };
 };
 
 describe('the guard store in a table of its own', () => {

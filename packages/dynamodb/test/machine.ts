@@ -137,16 +137,15 @@ export async function machine(): Promise<Machine> {
   };
 }
 
-/** The harness of the contract, on a table of its own; `extraMs`: how much more than asked the clock moves. */
+/** The harness of the contract, on a table of its own. */
 export function harnessOn<Driver extends object>(
   one: Machine,
   table: Table,
   open: () => Promise<Driver> | Driver,
-  extraMs = 0,
 ): CaseHarness<Driver> {
   return {
     open: async () => open(),
-    advance: (ms) => one.time.advance(ms + extraMs),
+    advance: (ms) => one.time.advance(ms),
     dispose: () => table.dispose(),
   };
 }
