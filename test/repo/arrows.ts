@@ -15,6 +15,9 @@ const drivers = ['sqlite', 'sqs', 'pubsub', 'servicebus', 'dynamodb', 'postgres'
 const arrows: Readonly<Record<string, Arrow>> = {
   core: { to: [] },
   ...Object.fromEntries(drivers.map((name) => [name, { to: ['core'] }])),
+  aws: { to: ['core'] },
+  sqs: { to: ['core', 'aws'] },
+  dynamodb: { to: ['core', 'aws'] },
   worker: { to: ['core'] },
   guard: { to: ['core'] },
   contract: { to: ['core'] },

@@ -24,7 +24,7 @@ export const sqsRaw: Row = {
       ours: 'sqs-ours',
       peer: 'sqs-raw',
       concurrency: CONCURRENCY,
-      tasks: 4_000,
+      tasks: 10_000,
       place: placeFor(context, 'sqs-raw'),
     }),
   ],

@@ -71,9 +71,10 @@ export function decision(
 export function changed(record: TaskRecord, fields: Changes): TaskRecord {
   const set: Record<string, unknown> = {};
   let removes = false;
-  for (const name of Object.keys(fields) as (keyof TaskRecord)[]) {
-    if (fields[name] !== undefined) set[name] = fields[name];
-    else if (record[name] !== undefined) removes = true;
+  for (const name in fields) {
+    const field = name as keyof TaskRecord;
+    if (fields[field] !== undefined) set[field] = fields[field];
+    else if (record[field] !== undefined) removes = true;
   }
   if (!removes) return { ...record, ...set };
   const all = { ...record, ...fields } as TaskRecord;
@@ -97,7 +98,10 @@ export function changed(record: TaskRecord, fields: Changes): TaskRecord {
     createdAt: all.createdAt,
     updatedAt: all.updatedAt,
   };
-  for (const name of Object.keys(all) as (keyof TaskRecord)[]) if (all[name] !== undefined) next[name] = all[name];
+  for (const name in all) {
+    const value = all[name as keyof TaskRecord];
+    if (value !== undefined) next[name] = value;
+  }
   return next as unknown as TaskRecord;
 }
 

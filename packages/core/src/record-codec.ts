@@ -86,6 +86,10 @@ const FIELDS: ReadonlyMap<string, { readonly ours: string; readonly kind: Kind; 
     { ours, kind, required: required !== undefined },
   ]),
 );
+/** By the name it has in a record. */
+const OURS: ReadonlyMap<string, { readonly name: string; readonly kind: Kind; readonly required: boolean }> = new Map(
+  [...FIELDS].map(([name, { ours, ...field }]) => [ours, { name, ...field }]),
+);
 const ALL: readonly (readonly [wire: string, ours: string])[] = [...FIELDS].map(([wire, { ours }]) => [wire, ours]);
 const REQUIRED: readonly string[] = ALL.map(([wire]) => wire).filter((wire) => RECORD[wire]?.[2] === 'required');
 const OPTIONAL: typeof ALL = ALL.filter(([wire]) => !REQUIRED.includes(wire));
@@ -198,18 +202,29 @@ export function checkRecord(record: TaskRecord): void {
   const id = typeof record.taskId === 'string' ? record.taskId.slice(0, 80) : '?';
   if (typeof record.schemaVersion !== 'string') throw corrupt('schema_version', 'is missing or not text', id);
   if (isNewerSchema(record)) return;
-  for (const [name, { ours, kind, required }] of FIELDS) {
-    // A field of a newer version under a name of ours would be read as ours.
-    const value = source[ours] === undefined && record.extra ? ownOf(record.extra, name) : source[ours];
-    if (value === undefined) {
-      if (required) throw corrupt(name, 'is missing', id);
-    } else if (!fits(kind, value)) throw corrupt(name, `is not ${EXPECTED[kind]}`, id);
+  let required = 0;
+  // Not by Object.keys or by our list: this way V8 reads the fields in place.
+  for (const ours in source) {
+    const field = OURS.get(ours);
+    const value = source[ours];
+    if (!field || value === undefined) continue;
+    if (!fits(field.kind, value)) throw corrupt(field.name, `is not ${EXPECTED[field.kind]}`, id);
+    if (field.required) required++;
   }
+  // A field of a newer version under a name of ours would be read as ours.
+  for (const name of Object.keys(record.extra ?? NONE)) {
+    const field = FIELDS.get(name);
+    if (!field || source[field.ours] !== undefined) continue;
+    if (!fits(field.kind, record.extra?.[name] as Json)) throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
+    if (field.required) required++;
+  }
+  if (required < REQUIRED.length) throw corrupt(missing(record), 'is missing', id);
   checkWords(record.state, record.stage, source['effects'] as Readonly<Record<string, Json>>, id);
 }
 
-function ownOf(fields: Readonly<Record<string, Json>>, name: string): Json | undefined {
-  return Object.hasOwn(fields, name) ? fields[name] : undefined;
+function missing(record: TaskRecord): string {
+  const has = recordToWire(record);
+  return REQUIRED.find((name) => has[name] === undefined) ?? 'record';
 }
 
 /** What every record of our format has. */

@@ -5,6 +5,7 @@ import type {
   ServiceInputTypes,
   ServiceOutputTypes,
 } from '@aws-sdk/client-dynamodb';
+import { buildClient, namedRegion } from '@leasehold/aws';
 import { badOption, LeaseholdError, type Clock, type StoreTime } from '@leasehold/core';
 import type { DynamoDbConnection, DynamoDbSender } from './options.ts';
 import { serviceClock, type ServiceClock } from './service-clock.ts';
@@ -32,14 +33,9 @@ export interface Service {
   close(): Promise<void>;
 }
 
-/** All that the SDK says when it found none anywhere. */
-const NO_REGION = 'Region is missing';
-/** A client that is made here may have as many calls on their way as a busy worker has leases due at once. */
-const SOCKETS = 256;
-
 /** @throws LeaseholdError `bad-option` */
 export function service(options: DynamoDbConnection, clock: Clock): Service {
-  const own = options.client === undefined ? ownClient(options) : undefined;
+  const own = options.client === undefined ? buildClient(DynamoDBClient, options) : undefined;
   const client: DynamoDbSender = options.client ?? (own as unknown as DynamoDbSender);
   if (typeof client?.send !== 'function') {
     throw badOption('client', client, 'pass a DynamoDBClient of @aws-sdk/client-dynamodb, or leave it out.');
@@ -61,9 +57,7 @@ export function service(options: DynamoDbConnection, clock: Clock): Service {
       try {
         return (await client.send(command as never, { abortSignal: signal })) as Output;
       } catch (error) {
-        throw error instanceof Error && error.message === NO_REGION
-          ? badOption('region', undefined, "write a region such as 'eu-central-1', or set AWS_REGION.")
-          : error;
+        throw namedRegion(error);
       }
     },
     now() {
@@ -81,16 +75,6 @@ export function service(options: DynamoDbConnection, clock: Clock): Service {
       own?.destroy();
     },
   };
-}
-
-function ownClient({ region, endpoint, credentials }: DynamoDbConnection): DynamoDBClient {
-  return new DynamoDBClient({
-    maxAttempts: 1,
-    requestHandler: { httpAgent: { maxSockets: SOCKETS }, httpsAgent: { maxSockets: SOCKETS } },
-    ...(region !== undefined && { region }),
-    ...(endpoint !== undefined && { endpoint }),
-    ...(credentials !== undefined && { credentials }),
-  });
 }
 
 /** Next to the wire: a refusal becomes an exception further out. */

@@ -16,7 +16,7 @@ import {
   type SendMessageBatchCommandInput,
   type SendMessageBatchCommandOutput,
 } from '@aws-sdk/client-sqs';
-import { badOption } from '@leasehold/core';
+import { buildClient, namedRegion, type AwsConnection } from '@leasehold/aws';
 
 /** What the driver needs of a client. `SQSClient` fits, of whatever installed copy of the SDK. */
 export interface SqsClient {
@@ -35,12 +35,7 @@ export interface SqsCredentials {
 }
 
 /** How a client is reached that the driver builds itself. What is left out, the SDK looks up as it always does. */
-export interface SqsConnection {
-  readonly region?: string;
-  readonly endpoint?: string;
-  /** Credentials, or what gives them; the SDK asks again when they run out. */
-  readonly credentials?: SqsCredentials | (() => Promise<SqsCredentials>);
-}
+export type SqsConnection = AwsConnection<SqsCredentials | (() => Promise<SqsCredentials>)>;
 
 /** The operations of SQS that the driver uses. Each rejects with the SDK's own error. */
 export interface SqsCalls {
@@ -57,22 +52,15 @@ export interface SqsCalls {
   destroy(): void;
 }
 
-/** All that the SDK says when it found none anywhere. */
-const NO_REGION = 'Region is missing';
-/** More than one process has polls, or other calls, under way at a time; the SDK's own default is 50. */
-const SOCKETS = 256;
-
 /**
  * The calls, over two clients: a poll keeps its connection for seconds, and nothing may queue behind it. A client is built at its first call.
- * Core repeats what failed, so the SDK does not (`maxAttempts: 1`).
- * See https://docs.aws.amazon.com/sdk-for-javascript/v3/developer-guide/node-configuring-maxsockets.html
  */
 export function sqsCalls(connection: SqsConnection, given: { client?: SqsClient; pollClient?: SqsClient }): SqsCalls {
   const built: SqsClient[] = [];
   const lazily = (own: SqsClient | undefined): (() => SqsClient) => {
     let client = own;
     return () => {
-      if (!client) built.push((client = buildClient(connection)));
+      if (!client) built.push((client = buildClient(SQSClient, connection)));
       return client;
     };
   };
@@ -82,9 +70,7 @@ export function sqsCalls(connection: SqsConnection, given: { client?: SqsClient;
     try {
       return (await client().send(command, { abortSignal })) as Output;
     } catch (error) {
-      throw error instanceof Error && error.message === NO_REGION
-        ? badOption('region', undefined, "write a region such as 'eu-central-1', or set AWS_REGION.")
-        : error;
+      throw namedRegion(error);
     }
   };
   return {
@@ -97,15 +83,4 @@ export function sqsCalls(connection: SqsConnection, given: { client?: SqsClient;
       for (const client of built) client.destroy?.();
     },
   };
-}
-
-function buildClient({ region, endpoint, credentials }: SqsConnection): SqsClient {
-  const agent = { maxSockets: SOCKETS };
-  return new SQSClient({
-    ...(region !== undefined && { region }),
-    ...(endpoint !== undefined && { endpoint }),
-    ...(credentials !== undefined && { credentials }),
-    maxAttempts: 1,
-    requestHandler: { httpAgent: agent, httpsAgent: agent },
-  });
 }

@@ -1,3 +1,4 @@
+import { COMMON_ERRORS, errorField, isOffTheClock } from '@leasehold/aws';
 import {
   isLeaseholdError,
   isNetworkError,
@@ -8,79 +9,51 @@ import {
 
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html and the errors of each operation there.
 const CODES: Readonly<Record<string, BrokerErrorCode>> = {
+  ...COMMON_ERRORS,
   // The queue or the account is asked too much, or (OverLimit) too many of its messages are in flight.
   OverLimit: 'throttled',
   RequestThrottled: 'throttled',
   RequestThrottledException: 'throttled',
-  RequestLimitExceeded: 'throttled',
-  Throttling: 'throttled',
-  ThrottlingException: 'throttled',
   ThrottledException: 'throttled',
-  TooManyRequestsException: 'throttled',
   SlowDown: 'throttled',
   BandwidthLimitExceeded: 'throttled',
   KmsThrottled: 'throttled',
 
   InternalError: 'unavailable',
-  InternalFailure: 'unavailable',
-  InternalServerError: 'unavailable',
-  ServiceUnavailable: 'unavailable',
-  ServiceUnavailableException: 'unavailable',
   RequestTimeout: 'unavailable',
   RequestTimeoutException: 'unavailable',
-  TimeoutError: 'unavailable',
-  // Signed at a wrong time; see isOffTheClock.
-  RequestExpired: 'unavailable',
-  RequestInTheFuture: 'unavailable',
-  RequestTimeTooSkewed: 'unavailable',
 
   QueueDoesNotExist: 'not-found',
   NonExistentQueue: 'not-found',
   QueueDeletedRecently: 'not-found',
   InvalidAddress: 'not-found',
 
-  AccessDenied: 'denied',
-  AccessDeniedException: 'denied',
   AuthFailure: 'denied',
-  CredentialsProviderError: 'denied',
-  ExpiredToken: 'denied',
-  ExpiredTokenException: 'denied',
   IncompleteSignature: 'denied',
   InvalidAccessKeyId: 'denied',
-  InvalidClientTokenId: 'denied',
   InvalidSecurity: 'denied',
-  InvalidSignatureException: 'denied',
   KmsAccessDenied: 'denied',
   KmsDisabled: 'denied',
   KmsInvalidState: 'denied',
   KmsNotFound: 'denied',
-  MissingAuthenticationToken: 'denied',
   NotAuthorized: 'denied',
-  OptInRequired: 'denied',
-  SignatureDoesNotMatch: 'denied',
-  TokenProviderError: 'denied',
-  UnrecognizedClientException: 'denied',
 };
 
-/** What a request gets whose signature does not hold: wrong keys, or the right ones at a wrong time. */
-const SIGNATURES: readonly string[] = ['InvalidSignatureException', 'SignatureDoesNotMatch'];
-/** How the service says that it was the time. */
-const WRONG_TIME = /^Signature (?:expired|not yet current)/i;
 const PREFIX = /^(com\.amazonaws\.sqs#|AWS\.SimpleQueueService\.)/;
 
 /** What an error of the SDK, or one of ours, comes down to. Pure; never throws. */
 export function classifySqsError(error: unknown): BrokerErrorCode {
   if (isLeaseholdError(error)) return error.code === 'timeout' ? 'unknown' : ownErrorCode(error);
-  const name = nameOf(field(error, 'name'));
-  if (SIGNATURES.includes(name) && isOffTheClock(error)) return 'unavailable';
-  const named = codeOf(name) ?? codeOf(nameOf(field(error, 'Code')));
+  const name = nameOf(errorField(error, 'name'));
+  if (isOffTheClock(error, name)) return 'unavailable';
+  const named = codeOf(name) ?? codeOf(nameOf(errorField(error, 'Code')));
   if (named) return named;
   if (isNetworkError(error)) return 'unavailable';
-  const status = Number(field(field(error, '$metadata'), 'httpStatusCode'));
+  const status = Number(errorField(errorField(error, '$metadata'), 'httpStatusCode'));
   if (status === 429) return 'throttled';
   if (status >= 500) return 'unavailable';
   if (status === 403 || status === 401) return 'denied';
-  if (status >= 400 || field(error, '$fault') === 'client') return 'invalid';
+  if (status >= 400 || errorField(error, '$fault') === 'client') return 'invalid';
   return 'unknown';
 }
 
@@ -109,24 +82,10 @@ export function failedHandle(entry: FailedEntry): HandleOutcome {
   return failedEntry(entry);
 }
 
-/**
- * The container's clock is off, or was and has just been set right: the SDK takes the time from the refusal and signs the next request by it. It
- * marks such an error only where it has to go on correcting, so the service's words count as well.
- */
-function isOffTheClock(error: unknown): boolean {
-  const message = field(error, 'message');
-  if (typeof message === 'string' && WRONG_TIME.test(message)) return true;
-  return field(field(error, '$metadata'), 'clockSkewCorrected') === true;
-}
-
 function codeOf(name: string): BrokerErrorCode | undefined {
   return Object.hasOwn(CODES, name) ? CODES[name] : undefined;
 }
 
 function nameOf(code: unknown): string {
   return typeof code === 'string' ? code.replace(PREFIX, '') : '';
-}
-
-function field(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
 }

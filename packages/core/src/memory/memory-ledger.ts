@@ -128,15 +128,28 @@ function copyOf(row: TaskRecord): TaskRecord {
   return copy as unknown as TaskRecord;
 }
 
+/** What a copy came across. */
+interface Seen {
+  /** No fewer than the JSON has, whatever is escaped in it. */
+  characters: number;
+  /** A number that JSON cannot carry. */
+  odd: boolean;
+}
+
 /** What JSON makes of a value, in objects of its own. */
-function unshared(value: Json | undefined): Json {
+function unshared(value: Json | undefined, seen: Seen = { characters: 0, odd: false }): Json {
+  seen.characters += 30;
+  if (typeof value === 'string') seen.characters += 6 * value.length;
+  if (typeof value === 'number' && !Number.isFinite(value)) seen.odd = true;
   if (typeof value !== 'object' || value === null) return value ?? null;
-  if (Array.isArray(value)) return value.map((item: Json | undefined) => unshared(item));
+  if (Array.isArray(value)) return value.map((item: Json | undefined) => unshared(item, seen));
   const from = value as Readonly<Record<string, Json | undefined>>;
   const copy: Record<string, Json> = {};
   for (const name of Object.keys(from)) {
     const item = from[name];
-    if (item !== undefined) setOwn(copy, name, unshared(item));
+    if (item === undefined) continue;
+    seen.characters += 6 * name.length;
+    setOwn(copy, name, unshared(item, seen));
   }
   return copy;
 }
@@ -155,20 +168,15 @@ function plainRow(record: TaskRecord, maxBytes: number): TaskRecord | undefined 
     return undefined;
   }
   const row: Record<string, unknown> = { ...record };
-  // Longer than any escape makes its characters.
-  let atMost = 0;
-  for (const name of Object.keys(row)) {
+  const seen = { characters: 0, odd: false };
+  for (const name in row) {
     const value = row[name] as Json | undefined;
-    atMost += 6 * name.length + 100;
     if (value === undefined) return undefined;
-    if (typeof value === 'string') atMost += 6 * value.length;
-    else if (typeof value === 'object' && value !== null) {
-      if (notFinite(value, name)) return undefined;
-      row[name] = unshared(value);
-      if (Object.keys(value).length > 0) atMost += 6 * JSON.stringify(value).length;
-    }
+    seen.characters += 6 * name.length + 30;
+    if (typeof value === 'string') seen.characters += 6 * value.length;
+    else if (typeof value === 'object') row[name] = unshared(value, seen);
   }
-  return atMost > maxBytes ? undefined : (row as unknown as TaskRecord);
+  return seen.odd || seen.characters > maxBytes ? undefined : (row as unknown as TaskRecord);
 }
 
 function anyRow(record: TaskRecord, maxBytes: number): TaskRecord {
