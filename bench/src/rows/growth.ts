@@ -64,7 +64,7 @@ export const growth: Row = {
         side: 'sqlite-claims',
         small: 1_000,
         large: 1_000_000,
-        tasks: 400,
+        tasks: 4_000,
         of: ({ wallMs }) => wallMs,
       }),
     ];

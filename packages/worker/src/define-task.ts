@@ -37,8 +37,11 @@ export interface TaskOptions<Input, Result> {
    * Tasks without a key run freely. Costs two more ledger writes a task. Says nothing about order.
    */
   readonly serialize?: 'agent-run' | ((task: TaskMessage) => string | undefined);
-  /** Waits between attempts. Default 1 s, doubling, at most 5 minutes. */
-  readonly backoff?: { readonly first?: Duration; readonly max?: Duration };
+  /**
+   * Waits between attempts: `first` (default 1 s), each `factor` times as long as the one before (default 4), at most `max` (default 5 minutes),
+   * and a random part of up to half less. Five attempts so outlast a receiver that is away for 40 s.
+   */
+  readonly backoff?: { readonly first?: Duration; readonly max?: Duration; readonly factor?: number };
   /** `message-id`: tasks with effects may come from messages that name no task; two copies of such a message are two tasks. */
   readonly identity?: 'task-id' | 'message-id';
   /** Refuse vague progress reasons ("still running") instead of warning. */
@@ -116,6 +119,7 @@ export function defineTask<Input = unknown, Result = unknown>(
     backoff: {
       firstMs: duration(backoff.first, 'backoff.first') ?? 1_000,
       maxMs: duration(backoff.max, 'backoff.max') ?? 300_000,
+      factor: growth(backoff.factor, at('backoff.factor')),
     },
     identity: options.identity ?? 'task-id',
     strict: options.strict ?? false,
@@ -128,6 +132,12 @@ export function defineTask<Input = unknown, Result = unknown>(
     ...(expectedMs !== undefined && { expectedMs }),
     ...(options.concurrency !== undefined && { concurrency: count(options.concurrency, at('concurrency'), 1) }),
   };
+}
+
+function growth(factor: number | undefined, field: string): number {
+  if (factor === undefined) return 4;
+  if (!(factor >= 1 && factor <= 100)) throw badOption(field, factor, 'give a number from 1 (no growth) to 100.');
+  return factor;
 }
 
 function section<Options extends object>(value: Options | undefined, field: string): Options | undefined {

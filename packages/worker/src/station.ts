@@ -1,5 +1,6 @@
 import { backoffDelay, errorLabel, isLeaseholdError, publish, sleep } from '@leasehold/core';
-import type { Busy, HeldDelivery, LeaseBroker } from '@leasehold/core';
+import type { Acquired, Busy, HeldDelivery, LeaseBroker } from '@leasehold/core';
+import { createClaimGate } from './claim-gate.ts';
 import { createParking, type Parking } from './parking.ts';
 import type { Shares, Slots } from './slots.ts';
 import { warnOfDeliveries, type WorkerSettings } from './worker-options.ts';
@@ -10,7 +11,9 @@ export interface Station {
   readonly parking: Parking;
   /** Polls until stopped. Never rejects. */
   intake(): Promise<void>;
-  /** Whether the last poll ended well and the one under way is not overdue. */
+  /** Told of what became of each delivery; undefined when dealing with it failed. */
+  learn(acquired: Acquired | undefined): void;
+  /** Whether the last poll ended well, the one under way is not overdue, and the ledger answers claims. */
   readonly ready: boolean;
 }
 
@@ -20,6 +23,10 @@ const SHARED_POLL_MS = 1_000;
 const OVERDUE_MS = 6_000;
 /** How long places that came free wait for others, so that one call fills them all. */
 const GATHER_MS = 10;
+/** Why a claim has no answer that says nothing of the next one: the caller's own rule failed, or this one record cannot be written. */
+const OF_ONE_TASK: readonly (string | undefined)[] = ['policy', 'invalid'];
+/** How long a ledger may take to answer whether it answers. */
+const READ_MS = 5_000;
 /** Polls beside the one that waits. */
 const MOST_HELPERS = 16;
 
@@ -42,6 +49,12 @@ export function createStation(parts: {
   let maxDeliveries = broker.capabilities.maxDeliveries;
   /** The last poll brought all it asked for: there is more. */
   let plenty = false;
+  const gate = createClaimGate({
+    clock,
+    stopping,
+    answers: async (taskId) => !('unanswered' in (await broker.ledger.get(taskId, READ_MS))),
+    onChange: () => slots.wake(),
+  });
   const underWay = new Set<{ readonly endsAt: number }>();
   const helpers = new Set<Promise<void>>();
   /** What one call brings at most. */
@@ -65,6 +78,7 @@ export function createStation(parts: {
       giveUp();
       plenty = received.length === ask;
       shares.answered(index, received.length);
+      gate.took(received.length);
       for (const held of received) parts.begin(station, held);
       if (received.length === full()) help();
       slots.wake();
@@ -75,7 +89,7 @@ export function createStation(parts: {
    * message alone, as many calls would come back empty in the end as there are places.
    */
   const help = (): void => {
-    const most = alone && full() > 1 ? MOST_HELPERS : 0;
+    const most = alone && full() > 1 && gate.open ? MOST_HELPERS : 0;
     while (helpers.size < most && !stopping.aborted && slots.open >= 2 * full()) {
       const helper = poll(full(), 0).catch((error: unknown) => (stopping.aborted ? undefined : failed(error)));
       helpers.add(helper);
@@ -123,14 +137,22 @@ export function createStation(parts: {
         return true;
       },
     }),
+    learn(acquired) {
+      if (acquired?.kind === 'lease' || acquired?.kind === 'replay') gate.answered();
+      else if (acquired?.kind === 'handled' && acquired.why === 'unanswered' && !OF_ONE_TASK.includes(acquired.cause))
+        gate.unanswered(acquired.taskId);
+      else gate.saidNothing();
+    },
     get ready() {
-      return failures === 0 && [...underWay].every(({ endsAt }) => clock.monotonic() < endsAt);
+      return gate.open && failures === 0 && [...underWay].every(({ endsAt }) => clock.monotonic() < endsAt);
     },
     async intake() {
       while (!stopping.aborted) {
         if (plenty && slots.open > 0 && slots.open < full()) await gather();
+        const free = alone ? slots.open : slots.size - slots.taken;
+        const allowed = gate.allows(free);
         // Asks for no more than can start now.
-        const max = shares.ask(index, alone ? slots.open : slots.size - slots.taken);
+        const max = allowed > 0 ? Math.min(allowed, shares.ask(index, free)) : 0;
         if (max <= 0) {
           await slots.change();
           continue;

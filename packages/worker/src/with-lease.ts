@@ -1,10 +1,12 @@
 import {
   canonicalJson,
+  checkPart,
   hashJson,
   identify,
   leaseTiming,
   ledgerSession,
   claimTask,
+  LeaseholdError,
   systemClock,
   DEFAULT_RETENTION_MS,
 } from '@leasehold/core';
@@ -68,6 +70,7 @@ export async function withLease<Result>(
   options: WithLeaseOptions,
   run: (ctx: TaskContext) => Promise<Result> | Result,
 ): Promise<WithLeaseResult<Result>> {
+  checkPart('ledger', options.ledger, 'a ledger driver');
   const clock = options.clock ?? systemClock();
   let failure: unknown;
   const definition = defineTask<unknown, Result>({
@@ -112,7 +115,10 @@ export async function withLease<Result>(
     ...(options.sentAt !== undefined && { sentAt: options.sentAt }),
   });
   if ('ended' in claim) return { outcome: claim.ended.state === 'cancelled' ? 'cancelled' : 'dead-lettered' };
-  if ('unknown' in claim) return { outcome: 'unknown' };
+  if ('unknown' in claim) {
+    const why = `the claim of ${message.taskId} had no answer: ${claim.unknown} (ledger ${options.ledger.name}). Nothing ran; keep the message.`;
+    return { outcome: 'unknown', error: new LeaseholdError('unavailable', why) };
+  }
   if ('refused' in claim) return refusal(claim.refused, claim.record);
   const { lease } = claim;
   lease.announce('task_claimed');

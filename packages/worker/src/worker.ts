@@ -154,11 +154,11 @@ export function createWorker(options: WorkerOptions): Worker {
   };
   let unclaimed = 0;
   const warnOfClaim = ({ ledger }: LeaseBroker, cause: string): void => {
-    if (unclaimed++ % 100 !== 0) return;
+    if (unclaimed++ % 10 !== 0) return;
     const remedy = cause === 'denied' ? ' Check what this role may do with it.' : '';
     settings.logger.warn(
       { cause, unclaimed },
-      `a task could not be claimed: ${cause} (ledger ${ledger.driver.name}).${remedy} Its message comes back when its lease ends, and each time counts as a delivery.`,
+      `a task could not be claimed: ${cause} (ledger ${ledger.driver.name}).${remedy} Its message comes back when its lease ends, and that counts as a delivery; none is taken until the ledger answers, and then one to try.`,
     );
   };
   /** What a delivery has taken besides its slot. */
@@ -210,6 +210,7 @@ export function createWorker(options: WorkerOptions): Worker {
       if (stopping.signal.aborted) await station.broker.handBack(held, 0);
       else {
         const acquired = await station.broker.adopt(held, { owner, policy: policyFor(station, has) });
+        station.learn(acquired);
         if (acquired.kind !== 'lease') await handle(station, acquired);
         else {
           const attempt = beginAttempt(station, acquired, has);
@@ -223,6 +224,7 @@ export function createWorker(options: WorkerOptions): Worker {
         }
       }
     } catch (error) {
+      station.learn(undefined);
       // The lease, if there is one, lapses; redelivery reconciles.
       publish({
         name: 'warning',

@@ -26,6 +26,7 @@ test.each<[string, Partial<TaskOptions<unknown, unknown>>, RegExp]>([
   ['a deadline of nothing', { limits: { deadline: 0 } }, /^task\.limits\.deadline is 0/],
   ['a stall limit that is not a number', { limits: { progress: Number.NaN } }, /^task\.limits\.progress is NaN/],
   ['a backoff without a unit', { backoff: { first: '5' } }, /^task\.backoff\.first is "5"/],
+  ['a backoff that shrinks', { backoff: { factor: 0.5 } }, /^task\.backoff\.factor is 0\.5: give a number from 1/],
   ['no concurrency', { concurrency: 0 }, /^task\.concurrency is 0/],
   ['no function', { run: 'later' as unknown as () => null }, /^task\.run is "later"/],
   ['no type', { type: '' }, /^type is "": give the task a name/],

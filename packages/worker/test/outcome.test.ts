@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { sleep, type ContentStore } from '@leasehold/core';
 import { defineTask, PermanentError, type TaskContext } from '@leasehold/worker';
 import { dropAnswer, failBefore } from '@leasehold/core/testing';
@@ -260,3 +260,26 @@ test('a settle without an answer is repeated at once, and not left to a redelive
   expect(world.record(id)?.version).toBe(2);
   await world.end();
 });
+
+test.each([0, 0.999])(
+  'with the defaults five attempts outlast a receiver that is away for 40 s, whatever the jitter (%d)',
+  async (random) => {
+    vi.spyOn(Math, 'random').mockReturnValue(random);
+    const world = new World();
+    const a = world.host('a');
+    const began = a.clock.monotonic();
+    const task = defineTask({
+      type: 'task',
+      run() {
+        if (a.clock.monotonic() - began < 40_000) throw new Error('503');
+        return 'done';
+      },
+    });
+    a.work([task]);
+    const id = await world.enqueue({ type: 'task' });
+    await world.until(() => world.quiet);
+    expect(world.record(id)).toMatchObject({ state: 'settled' });
+    await world.end();
+    vi.restoreAllMocks();
+  },
+);

@@ -136,7 +136,12 @@ test('a ledger that does not answer is unknown: nothing ran, nothing to acknowle
   let ran = false;
   for (const method of ['put', 'get'] as const)
     a.ledgerFaults.on(method, failBefore('unavailable'), { times: Infinity });
-  expect(await lease(world, a, () => (ran = true))).toEqual({ outcome: 'unknown' });
+  expect(await lease(world, a, () => (ran = true))).toEqual({
+    outcome: 'unknown',
+    error: expect.objectContaining({
+      message: expect.stringMatching(/had no answer: unavailable \(ledger memory\)/) as string,
+    }) as Error,
+  });
   expect(ran).toBe(false);
 });
 
