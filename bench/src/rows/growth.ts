@@ -55,7 +55,7 @@ export const growth: Row = {
         side: 'held-leases',
         small: 10,
         large: 10_000,
-        tasks: 10_000,
+        tasks: 40_000,
         of: ({ cpuMs }) => cpuMs,
       }),
       await grow(context, {
