@@ -287,7 +287,7 @@ export function deliveryDesk(parts: {
       if (releaseDelayMs > 0 && !(deliveries > (maxDeliveries ?? Number.POSITIVE_INFINITY) / 3))
         return desk.giveBack(held, message, 'deferred', delayMs);
       announce('task_deferred', message, { reason: 'kept', delayMs });
-      return { kind: 'busy', taskId: message.taskId, waitMs: delayMs, held };
+      return { kind: 'busy', taskId: message.taskId, waitMs: delayMs, held, deferred: true };
     },
     async reject(held, message, why, description) {
       announce('task_dead_lettered', message, { errorClass: why });

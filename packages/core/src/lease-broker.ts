@@ -173,6 +173,7 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     }
     if (policy === 'refuse')
       return desk.giveBack(held, message, 'refused-type', Math.min(FOREIGN_TYPE_DELAY_MS, desk.longestDelay));
+    if ('unanswered' in policy) return desk.leaveToLapse(message, policy.unanswered);
     if ('deferMs' in policy) return desk.defer(held, message, policy.deferMs);
     const left = held.heldUntil - clock.monotonic();
     if (left <= 0) return desk.drop(message);

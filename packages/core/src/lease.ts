@@ -35,6 +35,8 @@ export interface Busy {
   /** When the owner's lease ends, counted from now, unless it is renewed. */
   readonly waitMs: number;
   readonly held: HeldDelivery;
+  /** The caller's policy let it wait; the ledger was not asked. */
+  readonly deferred?: boolean;
 }
 
 /** A delivery that needs no work here. `acknowledged`: it will not come back to this queue. */
@@ -72,7 +74,12 @@ export interface ClaimPolicy {
 }
 
 /** What a worker says to a task before it is claimed. */
-export type PolicyAnswer = ClaimPolicy | 'refuse' | { readonly deferMs: number };
+export type PolicyAnswer =
+  | ClaimPolicy
+  | 'refuse'
+  | { readonly deferMs: number }
+  /** The ledger did not answer something that had to be known first, and why: the message is left alone. */
+  | { readonly unanswered: string };
 
 /** How to treat the deliveries of an acquire. */
 export interface AdoptOptions {

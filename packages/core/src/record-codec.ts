@@ -214,17 +214,19 @@ export function checkRecord(record: TaskRecord): void {
   // A field of a newer version under a name of ours would be read as ours.
   for (const name of Object.keys(record.extra ?? NONE)) {
     const field = FIELDS.get(name);
-    if (!field || source[field.ours] !== undefined) continue;
-    if (!fits(field.kind, record.extra?.[name] as Json)) throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
+    const value = record.extra?.[name];
+    if (!field || value === undefined || source[field.ours] !== undefined) continue;
+    if (!fits(field.kind, value)) throw corrupt(name, `is not ${EXPECTED[field.kind]}`, id);
     if (field.required) required++;
   }
-  if (required < REQUIRED.length) throw corrupt(missing(record), 'is missing', id);
+  const absent = required < REQUIRED.length ? missing(record) : undefined;
+  if (absent !== undefined) throw corrupt(absent, 'is missing', id);
   checkWords(record.state, record.stage, source['effects'] as Readonly<Record<string, Json>>, id);
 }
 
-function missing(record: TaskRecord): string {
+function missing(record: TaskRecord): string | undefined {
   const has = recordToWire(record);
-  return REQUIRED.find((name) => has[name] === undefined) ?? 'record';
+  return REQUIRED.find((name) => has[name] === undefined);
 }
 
 /** What every record of our format has. */

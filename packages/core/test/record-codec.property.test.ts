@@ -219,7 +219,11 @@ test('a writer finds wrong with a record what a reader of its wire form would, a
     ...['cancelRequested', 'human', 'result', 'lastError', 'closing', 'agentRunId', 'leaseExpiresAt'],
   );
   const spoilt = fc
-    .tuple(record, fc.dictionary(fields, odd, { maxKeys: 1 }), fc.constantFrom<Json>({}, { lease_owner: 7 }))
+    .tuple(
+      record,
+      fc.dictionary(fields, odd, { maxKeys: 1 }),
+      fc.constantFrom<unknown>({}, { lease_owner: 7 }, { lease_owner: undefined }),
+    )
     .map(([good, bad, extra]) => ({ ...good, ...bad, extra }) as unknown as TaskRecord);
   const openEnded = {
     ...fc.sample(record, { numRuns: 1, seed: 7 })[0],

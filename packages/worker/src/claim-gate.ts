@@ -1,4 +1,7 @@
-import { backoffDelay, type Backoff, type Clock, type Timer } from '@leasehold/core';
+import { backoffDelay, type Backoff, type Clock, type HeldDelivery, type Timer } from '@leasehold/core';
+
+/** What a claim says of the ledger. `one-task`: it failed, perhaps for a reason of that task alone. */
+export type ClaimNews = 'answered' | 'unanswered' | 'one-task' | 'nothing';
 
 /**
  * Whether it makes sense to take messages. While the ledger answers no claim, each message that is taken uses up one of its deliveries for
@@ -6,77 +9,81 @@ import { backoffDelay, type Backoff, type Clock, type Timer } from '@leasehold/c
  * asked, with growing pauses, until it answers a read; then a single message is tried, and its claim opens the gate or closes it for longer.
  */
 export interface ClaimGate {
-  /** False since a claim had no answer, until one has. */
-  readonly open: boolean;
-  /** How many of `wanted` messages may be asked for now; 0 = wait for `onChange`. */
+  /** `closed`: the ledger did not answer when it was last asked. `trying`: one message at a time. */
+  readonly state: 'open' | 'closed' | 'trying';
+  /** How many of `wanted` messages may be taken now; 0 = wait for `onChange`. */
   allows(wanted: number): number;
-  /** So many messages were taken. */
-  took(messages: number): void;
-  /** A claim was answered. */
-  answered(): void;
-  /** A claim had no answer. */
-  unanswered(taskId: string | undefined): void;
-  /** What was taken came to nothing that says anything of the ledger. */
-  saidNothing(): void;
+  /** These were taken, and will be told of. */
+  took(deliveries: readonly HeldDelivery[]): void;
+  /** What became of one. */
+  learn(held: HeldDelivery, taskId: string | undefined, news: ClaimNews): void;
 }
 
 const BETWEEN_READS: Backoff = { firstMs: 500, maxMs: 30_000 };
 /** A ledger that is read but not written costs a delivery at every try. */
 const BETWEEN_TRIES: Backoff = { firstMs: 500, maxMs: 300_000 };
+/** So many tasks in a row that fail each for a reason of its own have one reason. */
+const TASKS_ALIKE = 3;
 
 export function createClaimGate(parts: {
   readonly clock: Clock;
   readonly stopping: AbortSignal;
-  /** Whether the ledger answers a read of this task. */
-  readonly answers: (taskId: string) => Promise<boolean>;
-  /** Called when more may be asked for than before. */
+  /** Whether the ledger answers a read. */
+  readonly answers: () => Promise<boolean>;
+  /** Called when more may be taken than before. */
   readonly onChange: () => void;
 }): ClaimGate {
   const { clock, stopping, answers, onChange } = parts;
-  let state: 'open' | 'closed' | 'one' | 'trying' = 'open';
+  let state: ClaimGate['state'] = 'open';
   let tries = 0;
   let timer: Timer | undefined;
+  /** Those whose claim decides, while trying. */
+  const onTrial = new Set<HeldDelivery>();
+  const alike = new Set<string>();
   stopping.addEventListener('abort', () => timer?.cancel(), { once: true });
-  const pause = (ms: number, taskId: string, reads: number): void => {
+  const pause = (ms: number, reads: number): void => {
     state = 'closed';
-    if (!stopping.aborted) timer = clock.timer(ms, () => void look(taskId, reads));
+    onTrial.clear();
+    if (!stopping.aborted) timer = clock.timer(ms, () => void look(reads));
   };
-  const look = async (taskId: string, reads: number): Promise<void> => {
+  const look = async (reads: number): Promise<void> => {
     const mine = timer;
-    const answered = await answers(taskId);
+    const answered = await answers();
     // A claim that was under way may have opened the gate meanwhile.
     if (timer !== mine) return;
-    if (!answered) return pause(backoffDelay(BETWEEN_READS, reads), taskId, reads + 1);
-    state = 'one';
+    if (!answered) return pause(backoffDelay(BETWEEN_READS, reads), reads + 1);
+    state = 'trying';
+    onChange();
+  };
+  const open = (): void => {
+    tries = 0;
+    alike.clear();
+    if (state === 'open') return;
+    state = 'open';
+    onTrial.clear();
+    timer?.cancel();
+    timer = undefined;
     onChange();
   };
   return {
-    get open() {
-      return state === 'open';
+    get state() {
+      return state;
     },
     allows(wanted) {
       if (state === 'open') return wanted;
-      return state === 'one' ? Math.min(1, wanted) : 0;
+      return state === 'trying' && onTrial.size === 0 ? Math.min(1, wanted) : 0;
     },
-    took(messages) {
-      if (state === 'one' && messages > 0) state = 'trying';
+    took(deliveries) {
+      if (state === 'trying') for (const held of deliveries) onTrial.add(held);
     },
-    answered() {
-      tries = 0;
-      if (state === 'open') return;
-      state = 'open';
-      timer?.cancel();
-      timer = undefined;
-      onChange();
-    },
-    unanswered(taskId = '') {
-      // Those that were under way when the first one failed tell nothing new.
-      if (state === 'open' || state === 'trying') pause(backoffDelay(BETWEEN_TRIES, ++tries), taskId, 1);
-    },
-    saidNothing() {
-      if (state !== 'trying') return;
-      state = 'one';
-      onChange();
+    learn(held, taskId, news) {
+      if (news === 'answered') return open();
+      const decides = onTrial.delete(held);
+      if (news === 'one-task' && taskId !== undefined) alike.add(taskId);
+      const failed = news === 'unanswered' || (news === 'one-task' && alike.size >= TASKS_ALIKE);
+      // Claims that were under way when the first one failed tell nothing new.
+      if (failed && (state === 'open' || decides)) pause(backoffDelay(BETWEEN_TRIES, ++tries), 1);
+      else if (decides && onTrial.size === 0) onChange();
     },
   };
 }

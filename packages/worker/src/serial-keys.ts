@@ -23,13 +23,13 @@ export interface KeyHold {
 
 /** Keys of which one task at a time may run. */
 export interface SerialKeys {
-  /** The key, or how long to wait before asking again. */
+  /** The key, how long to wait before asking again, or why the ledger did not answer. */
   take(
     ledger: LedgerSession,
     timing: LeaseTiming,
     type: string,
     key: string,
-  ): Promise<KeyHold | { readonly waitMs: number }>;
+  ): Promise<KeyHold | { readonly waitMs: number } | { readonly unanswered: string }>;
 }
 
 const HOUR_MS = 3_600_000;
@@ -63,6 +63,7 @@ export function createSerialKeys(parts: {
       });
       if (!('lease' in claim)) {
         local.delete(taskId);
+        if ('unknown' in claim) return { unanswered: claim.unknown };
         const waitMs = 'refused' in claim ? claim.refused.waitMs : undefined;
         return { waitMs: Math.min(waitMs ?? LOCAL_WAIT_MS, 5 * LOCAL_WAIT_MS) };
       }

@@ -51,8 +51,10 @@ export function createSlots(size: number): Slots {
  * that is furthest behind its share.
  */
 export interface Shares {
-  /** How many messages broker `index` may ask for now; 0 = wait for a change. */
-  ask(index: number, free: number): number;
+  /** How many messages broker `index` may ask for now, `most` at most; 0 = wait for a change. */
+  ask(index: number, free: number, most?: number): number;
+  /** Broker `index` asks for nothing for a while. */
+  rest(index: number): void;
   /** The poll of broker `index` ended and brought this many. */
   answered(index: number, received: number): void;
 }
@@ -69,15 +71,19 @@ export function createShares(weights: readonly number[]): Shares {
         other !== index && !idle[other] && asked[other] === 0 && (served[other] as number) < (served[index] as number),
     );
   return {
-    ask(index, free) {
-      if (weights.length === 1) return free;
+    ask(index, free, most = Number.POSITIVE_INFINITY) {
+      if (weights.length === 1) return Math.min(free, most);
       const left = free - asked.reduce((sum, count) => sum + count, 0);
       if (left <= 0 || (left === 1 && waitsBehind(index))) return 0;
       const busy = weights.reduce((sum, weight, other) => sum + (idle[other] && other !== index ? 0 : weight), 0);
       const share = Math.ceil((free * (weights[index] as number)) / busy);
-      const count = idle[index] ? 1 : Math.max(1, Math.min(left, share));
+      const count = idle[index] ? 1 : Math.max(1, Math.min(left, share, most));
       asked[index] = count;
       return count;
+    },
+    rest(index) {
+      asked[index] = 0;
+      idle[index] = true;
     },
     answered(index, received) {
       asked[index] = 0;

@@ -1,6 +1,6 @@
 import { backoffDelay, errorLabel, isLeaseholdError, publish, sleep } from '@leasehold/core';
-import type { Acquired, Busy, HeldDelivery, LeaseBroker } from '@leasehold/core';
-import { createClaimGate } from './claim-gate.ts';
+import type { Acquired, Busy, Handled, HeldDelivery, LeaseBroker } from '@leasehold/core';
+import { createClaimGate, type ClaimNews } from './claim-gate.ts';
 import { createParking, type Parking } from './parking.ts';
 import type { Shares, Slots } from './slots.ts';
 import { warnOfDeliveries, type WorkerSettings } from './worker-options.ts';
@@ -12,8 +12,10 @@ export interface Station {
   /** Polls until stopped. Never rejects. */
   intake(): Promise<void>;
   /** Told of what became of each delivery; undefined when dealing with it failed. */
-  learn(acquired: Acquired | undefined): void;
-  /** Whether the last poll ended well, the one under way is not overdue, and the ledger answers claims. */
+  learn(held: HeldDelivery, acquired: Acquired | undefined): void;
+  /** False while messages are taken one at a time, or not at all, since a claim had no answer. */
+  readonly trusting: boolean;
+  /** Whether the last poll ended well, the one under way is not overdue, and the ledger answered when it was last asked. */
   readonly ready: boolean;
 }
 
@@ -23,12 +25,24 @@ const SHARED_POLL_MS = 1_000;
 const OVERDUE_MS = 6_000;
 /** How long places that came free wait for others, so that one call fills them all. */
 const GATHER_MS = 10;
-/** Why a claim has no answer that says nothing of the next one: the caller's own rule failed, or this one record cannot be written. */
-const OF_ONE_TASK: readonly (string | undefined)[] = ['policy', 'invalid'];
+/** A task that nobody has: what is asked for is whether there is an answer. */
+const NO_TASK = 'leasehold:no-task';
 /** How long a ledger may take to answer whether it answers. */
 const READ_MS = 5_000;
 /** Polls beside the one that waits. */
 const MOST_HELPERS = 16;
+
+/** What a message turned out to be without a word of the ledger. */
+const WITHOUT_LEDGER: readonly Handled['why'][] = ['undecodable', 'refused-type', 'deferred', 'lapsed-delivery'];
+
+function newsOf(acquired: Acquired | undefined): ClaimNews {
+  if (!acquired || (acquired.kind === 'busy' && acquired.deferred)) return 'nothing';
+  if (acquired.kind !== 'handled') return 'answered';
+  if (acquired.why !== 'unanswered') return WITHOUT_LEDGER.includes(acquired.why) ? 'nothing' : 'answered';
+  // The caller's own rule failed.
+  if (acquired.cause === 'policy') return 'nothing';
+  return acquired.cause === 'invalid' ? 'one-task' : 'unanswered';
+}
 
 /** `begin` starts a delivery in a slot it takes. */
 export function createStation(parts: {
@@ -52,7 +66,7 @@ export function createStation(parts: {
   const gate = createClaimGate({
     clock,
     stopping,
-    answers: async (taskId) => !('unanswered' in (await broker.ledger.get(taskId, READ_MS))),
+    answers: async () => !('unanswered' in (await broker.ledger.get(NO_TASK, READ_MS))),
     onChange: () => slots.wake(),
   });
   const underWay = new Set<{ readonly endsAt: number }>();
@@ -78,7 +92,7 @@ export function createStation(parts: {
       giveUp();
       plenty = received.length === ask;
       shares.answered(index, received.length);
-      gate.took(received.length);
+      gate.took(received);
       for (const held of received) parts.begin(station, held);
       if (received.length === full()) help();
       slots.wake();
@@ -89,7 +103,7 @@ export function createStation(parts: {
    * message alone, as many calls would come back empty in the end as there are places.
    */
   const help = (): void => {
-    const most = alone && full() > 1 && gate.open ? MOST_HELPERS : 0;
+    const most = alone && full() > 1 && gate.state === 'open' ? MOST_HELPERS : 0;
     while (helpers.size < most && !stopping.aborted && slots.open >= 2 * full()) {
       const helper = poll(full(), 0).catch((error: unknown) => (stopping.aborted ? undefined : failed(error)));
       helpers.add(helper);
@@ -132,19 +146,20 @@ export function createStation(parts: {
       extend: (busy: Busy, leaseMs) => broker.extend(busy, leaseMs),
       handBack: (busy, delayMs) => broker.handBack(busy.held, delayMs),
       retry(busy) {
-        if (slots.taken >= slots.size || stopping.aborted) return false;
+        if (slots.taken >= slots.size || stopping.aborted || gate.allows(1) === 0) return false;
+        gate.took([busy.held]);
         parts.begin(station, busy.held);
         return true;
       },
     }),
-    learn(acquired) {
-      if (acquired?.kind === 'lease' || acquired?.kind === 'replay') gate.answered();
-      else if (acquired?.kind === 'handled' && acquired.why === 'unanswered' && !OF_ONE_TASK.includes(acquired.cause))
-        gate.unanswered(acquired.taskId);
-      else gate.saidNothing();
+    learn: (held, acquired) => gate.learn(held, acquired?.taskId, newsOf(acquired)),
+    get trusting() {
+      return gate.state === 'open';
     },
     get ready() {
-      return gate.open && failures === 0 && [...underWay].every(({ endsAt }) => clock.monotonic() < endsAt);
+      return (
+        gate.state !== 'closed' && failures === 0 && [...underWay].every(({ endsAt }) => clock.monotonic() < endsAt)
+      );
     },
     async intake() {
       while (!stopping.aborted) {
@@ -152,7 +167,8 @@ export function createStation(parts: {
         const free = alone ? slots.open : slots.size - slots.taken;
         const allowed = gate.allows(free);
         // Asks for no more than can start now.
-        const max = allowed > 0 ? Math.min(allowed, shares.ask(index, free)) : 0;
+        if (free > 0 && allowed === 0) shares.rest(index);
+        const max = allowed > 0 ? shares.ask(index, free, allowed) : 0;
         if (max <= 0) {
           await slots.change();
           continue;

@@ -57,7 +57,8 @@ export type WithLeaseResult<Result> =
   | { readonly outcome: 'replay'; readonly receipt: SettlementReceipt | undefined; readonly record: TaskRecord }
   /** Somebody is at it; look again in `waitMs`. */
   | { readonly outcome: 'busy'; readonly waitMs: number }
-  | { readonly outcome: Exclude<AttemptOutcome, 'settled'>; readonly error?: unknown }
+  /** `cause`: why the ledger did not answer the claim, such as `denied`. */
+  | { readonly outcome: Exclude<AttemptOutcome, 'settled'>; readonly error?: unknown; readonly cause?: string }
   /** The ledger says no, for a reason that another delivery does not mend. */
   | { readonly outcome: 'refused'; readonly cause: string; readonly message: string };
 
@@ -117,7 +118,7 @@ export async function withLease<Result>(
   if ('ended' in claim) return { outcome: claim.ended.state === 'cancelled' ? 'cancelled' : 'dead-lettered' };
   if ('unknown' in claim) {
     const why = `the claim of ${message.taskId} had no answer: ${claim.unknown} (ledger ${options.ledger.name}). Nothing ran; keep the message.`;
-    return { outcome: 'unknown', error: new LeaseholdError('unavailable', why) };
+    return { outcome: 'unknown', cause: claim.unknown, error: new LeaseholdError('unavailable', why) };
   }
   if ('refused' in claim) return refusal(claim.refused, claim.record);
   const { lease } = claim;

@@ -1,14 +1,5 @@
 import { LeaseholdError, publish } from '@leasehold/core';
-import type {
-  Acquired,
-  AdoptOptions,
-  ClaimPolicy,
-  HeldDelivery,
-  Lease,
-  LeaseBroker,
-  PolicyAnswer,
-  Timer,
-} from '@leasehold/core';
+import type { Acquired, AdoptOptions, ClaimPolicy, HeldDelivery, Lease, PolicyAnswer, Timer } from '@leasehold/core';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { BrokerPort } from './attempt-port.ts';
@@ -153,12 +144,13 @@ export function createWorker(options: WorkerOptions): Worker {
     );
   };
   let unclaimed = 0;
-  const warnOfClaim = ({ ledger }: LeaseBroker, cause: string): void => {
+  const warnOfClaim = ({ broker: { ledger }, trusting }: Station, cause: string): void => {
     if (unclaimed++ % 10 !== 0) return;
+    const rest = trusting ? '' : '; none is taken until the ledger answers, and then one to try';
     const remedy = cause === 'denied' ? ' Check what this role may do with it.' : '';
     settings.logger.warn(
       { cause, unclaimed },
-      `a task could not be claimed: ${cause} (ledger ${ledger.driver.name}).${remedy} Its message comes back when its lease ends, and that counts as a delivery; none is taken until the ledger answers, and then one to try.`,
+      `a task could not be claimed: ${cause} (ledger ${ledger.driver.name}).${remedy} Its message comes back when its lease ends, and that counts as a delivery${rest}.`,
     );
   };
   /** What a delivery has taken besides its slot. */
@@ -196,6 +188,7 @@ export function createWorker(options: WorkerOptions): Worker {
     policy: ClaimPolicy,
   ): Promise<PolicyAnswer> => {
     const hold = await keys.take(station.broker.ledger, task.timing, task.type, key);
+    if ('unanswered' in hold) return hold;
     if ('waitMs' in hold) return { deferMs: Math.max(50, Math.round(hold.waitMs * (0.5 + Math.random() / 2))) };
     has.key = hold;
     return policy;
@@ -210,7 +203,7 @@ export function createWorker(options: WorkerOptions): Worker {
       if (stopping.signal.aborted) await station.broker.handBack(held, 0);
       else {
         const acquired = await station.broker.adopt(held, { owner, policy: policyFor(station, has) });
-        station.learn(acquired);
+        station.learn(held, acquired);
         if (acquired.kind !== 'lease') await handle(station, acquired);
         else {
           const attempt = beginAttempt(station, acquired, has);
@@ -224,7 +217,7 @@ export function createWorker(options: WorkerOptions): Worker {
         }
       }
     } catch (error) {
-      station.learn(undefined);
+      station.learn(held, undefined);
       // The lease, if there is one, lapses; redelivery reconciles.
       publish({
         name: 'warning',
@@ -245,7 +238,7 @@ export function createWorker(options: WorkerOptions): Worker {
   };
   const handle = async (station: Station, acquired: Exclude<Acquired, Lease>): Promise<void> => {
     if (acquired.kind === 'handled') {
-      if (acquired.why === 'unanswered') warnOfClaim(station.broker, acquired.cause ?? 'unknown');
+      if (acquired.why === 'unanswered') warnOfClaim(station, acquired.cause ?? 'unknown');
     } else if (acquired.kind === 'replay') replayed++;
     else if (acquired.kind === 'busy') {
       if (stopping.signal.aborted) await station.broker.handBack(acquired.held, Math.max(1_000, acquired.waitMs));

@@ -1,9 +1,13 @@
-import { expect, test, vi } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { sleep, type ContentStore } from '@leasehold/core';
 import { defineTask, PermanentError, type TaskContext } from '@leasehold/worker';
 import { dropAnswer, failBefore } from '@leasehold/core/testing';
 import { World } from './harness.ts';
 import { make } from './making.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 test('a cancellation of a task without effects ends its handler at the next write, and its result is rejected', async () => {
   const world = new World();
@@ -280,6 +284,5 @@ test.each([0, 0.999])(
     await world.until(() => world.quiet);
     expect(world.record(id)).toMatchObject({ state: 'settled' });
     await world.end();
-    vi.restoreAllMocks();
   },
 );

@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { createLeaseBroker, sleep, type LedgerErrorCode } from '@leasehold/core';
+import { memoryBroker, memoryLedger } from '@leasehold/core/memory';
 import { failBefore } from '@leasehold/core/testing';
 import { defineTask } from '@leasehold/worker';
 import { World, type Host } from './harness.ts';
@@ -6,8 +8,18 @@ import { World, type Host } from './harness.ts';
 const task = defineTask({ type: 'task', lease: '30s', run: () => 'done' });
 
 /** From now on the ledger answers no call of this process. */
-function cutOff(host: Host, code: 'denied' | 'unavailable'): void {
+function cutOff(host: Host, code: LedgerErrorCode): void {
   for (const method of ['put', 'get'] as const) host.ledgerFaults.on(method, failBefore(code), { times: Infinity });
+}
+
+/** How many messages were taken for nothing. */
+function lapsed(world: World): number {
+  return world.named('task_left_to_lapse').length;
+}
+
+/** What a ledger does that is away. */
+function refuse(): Promise<never> {
+  return Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
 }
 
 test('a ledger that refuses every claim is told of once, not never and not for every message', async () => {
@@ -27,8 +39,8 @@ test('a ledger that refuses every claim is told of once, not never and not for e
   await world.end();
 });
 
-test.each(['denied', 'unavailable'] as const)(
-  'no message loses its deliveries to a ledger that is %s for an hour: the worker takes one at a time, and then goes on at full speed',
+test.each(['denied', 'unavailable', 'invalid'] as const)(
+  'a ledger whose every answer is “%s” for an hour costs a message or two: the worker tries one at a time, and then goes on at full speed',
   async (code) => {
     const world = new World({ broker: { maxDeliveries: 5 } });
     const a = world.host('a');
@@ -39,6 +51,7 @@ test.each(['denied', 'unavailable'] as const)(
     for (let number = 0; number < 40; number++) await world.enqueue({ type: 'task', input: { number } });
     await world.clock.advance(3_600_000);
     expect(worker.stats.claimed).toBe(1);
+    expect(worker.health().ready).toBe(false);
     a.ledgerFaults.reset();
     await world.until(() => world.quiet);
     expect(worker.stats).toMatchObject({ claimed: 41, outcomes: { settled: 41 } });
@@ -47,14 +60,14 @@ test.each(['denied', 'unavailable'] as const)(
   },
 );
 
-test('a ledger that is read but not written costs few deliveries: a try needs one, so tries grow rare', async () => {
-  const world = new World();
+test('a ledger that is read but not written costs a delivery at every try, so tries grow rare', async () => {
+  const world = new World({ broker: { maxDeliveries: 1_000 } });
   const a = world.host('a');
   a.ledgerFaults.on('put', failBefore('throttled'), { times: Infinity });
   const { worker } = a.work([task], { concurrency: 10 });
   for (let number = 0; number < 40; number++) await world.enqueue({ type: 'task', input: { number } });
   await world.clock.advance(3_600_000);
-  const tries = world.events.filter(({ name }) => name === 'task_left_to_lapse').length;
+  const tries = lapsed(world);
   expect(tries).toBeGreaterThan(10);
   expect(tries).toBeLessThan(40);
   expect(worker.stats.claimed).toBe(0);
@@ -63,20 +76,80 @@ test('a ledger that is read but not written costs few deliveries: a try needs on
   await world.end();
 });
 
-test('a record that cannot be written holds up nobody else', async () => {
+test.each(['invalid', 'denied', 'unavailable', 'not-found', 'throttled'] as const)(
+  'one record that can be neither read nor written (%s) holds up nobody else',
+  async (code) => {
+    const world = new World();
+    const a = world.host('a');
+    const bad = await world.enqueue({ type: 'task' });
+    a.ledgerFaults.on('put', failBefore(code), { times: Infinity, when: ({ taskId }) => taskId === bad });
+    a.ledgerFaults.on('get', failBefore(code), { times: Infinity, when: (taskId) => taskId === bad });
+    const { worker } = a.work([task], { concurrency: 2 });
+    for (let number = 0; number < 20; number++) await world.enqueue({ type: 'task', input: { number } });
+    await world.until(() => worker.stats.outcomes.settled === 20, 60_000);
+    a.ledgerFaults.reset();
+    await world.until(() => world.quiet);
+    expect(worker.health().ready).toBe(true);
+    await world.end();
+  },
+);
+
+test('a worker whose ledger is back is ready though nothing is left to try it with', async () => {
+  const world = new World({ broker: { maxDeliveries: 1 } });
+  const a = world.host('a');
+  cutOff(a, 'unavailable');
+  const { worker } = a.work([task]);
+  await world.enqueue({ type: 'task' });
+  await world.until(() => world.queue.deadLetters.length === 1);
+  expect(worker.health().ready).toBe(false);
+  a.ledgerFaults.reset();
+  await world.until(() => worker.health().ready, 60_000);
+  await world.end();
+});
+
+test('a broker whose ledger is away leaves the places of the worker to the others', async () => {
   const world = new World();
   const a = world.host('a');
-  const bad = await world.enqueue({ type: 'task' });
-  a.ledgerFaults.on('put', failBefore('invalid'), {
-    times: Infinity,
-    when: (record) => record.taskId === bad,
-  });
-  const { worker } = a.work([task], { concurrency: 2 });
-  for (let number = 0; number < 20; number++) await world.enqueue({ type: 'task', input: { number } });
-  await world.clock.advance(5_000);
-  expect(worker.stats.outcomes.settled).toBe(20);
-  expect(worker.health().ready).toBe(true);
+  const driver = memoryBroker({ clock: world.clock });
+  const ledger = { ...memoryLedger({ clock: world.clock }), put: refuse, get: refuse };
+  const dead = createLeaseBroker({ driver, ledger, clock: a.clock });
+  const { worker } = a.work([task], { broker: [dead, a.broker], concurrency: 1 });
+  await world.during(dead.enqueue(Array.from({ length: 5 }, () => ({ type: 'task', input: {} }))));
+  for (let number = 0; number < 40; number++) await world.enqueue({ type: 'task', input: { number } });
+  await world.until(() => worker.stats.outcomes.settled === 40, 120_000);
+  await world.end();
+});
+
+test('the claim of a key has no answer either: a serialized task closes the gate like any other', async () => {
+  const world = new World({ broker: { maxDeliveries: 5 } });
+  const a = world.host('a');
+  cutOff(a, 'unavailable');
+  const serial = defineTask({ type: 'task', lease: '30s', serialize: () => 'one', run: () => 'done' });
+  const { worker, warnings } = a.work([serial], { concurrency: 5 });
+  for (let number = 0; number < 10; number++) await world.enqueue({ type: 'task', input: { number } });
+  await world.clock.advance(600_000);
+  expect(worker.health().ready).toBe(false);
+  expect(warnings.at(-1)).toMatch(/could not be claimed: unavailable/);
   a.ledgerFaults.reset();
   await world.until(() => world.quiet);
+  expect(world.queue.deadLetters).toEqual([]);
+  await world.end();
+});
+
+test('duplicates that are parked are not spent on a ledger that is away', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const long = defineTask({ type: 'task', lease: '30s', run: (_input, ctx) => sleep(a.clock, 900_000, ctx.signal) });
+  const ids = Array.from({ length: 5 }, (_, number) => `t${number}`);
+  const { worker } = a.work([long], { concurrency: 20 });
+  for (let copy = 0; copy < 2; copy++) for (const taskId of ids) await world.enqueue({ type: 'task', taskId });
+  await world.until(() => worker.stats.parked === 5);
+  cutOff(a, 'denied');
+  await world.enqueue({ type: 'task', taskId: 'another' });
+  await world.until(() => lapsed(world) > 0);
+  await world.clock.advance(120_000);
+  expect(worker.stats.parked).toBe(5);
+  a.ledgerFaults.reset();
+  await world.until(() => worker.stats.claimed > 5);
   await world.end();
 });

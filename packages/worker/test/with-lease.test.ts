@@ -138,6 +138,7 @@ test('a ledger that does not answer is unknown: nothing ran, nothing to acknowle
     a.ledgerFaults.on(method, failBefore('unavailable'), { times: Infinity });
   expect(await lease(world, a, () => (ran = true))).toEqual({
     outcome: 'unknown',
+    cause: 'unavailable',
     error: expect.objectContaining({
       message: expect.stringMatching(/had no answer: unavailable \(ledger memory\)/) as string,
     }) as Error,

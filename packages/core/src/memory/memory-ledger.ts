@@ -132,7 +132,7 @@ function copyOf(row: TaskRecord): TaskRecord {
 interface Seen {
   /** No fewer than the JSON has, whatever is escaped in it. */
   characters: number;
-  /** A number that JSON cannot carry. */
+  /** Something that JSON cannot carry. */
   odd: boolean;
 }
 
@@ -140,7 +140,8 @@ interface Seen {
 function unshared(value: Json | undefined, seen: Seen = { characters: 0, odd: false }): Json {
   seen.characters += 30;
   if (typeof value === 'string') seen.characters += 6 * value.length;
-  if (typeof value === 'number' && !Number.isFinite(value)) seen.odd = true;
+  // A number without an end, or a bigint.
+  if (typeof value === 'number' ? !Number.isFinite(value) : typeof (value as unknown) === 'bigint') seen.odd = true;
   if (typeof value !== 'object' || value === null) return value ?? null;
   if (Array.isArray(value)) return value.map((item: Json | undefined) => unshared(item, seen));
   const from = value as Readonly<Record<string, Json | undefined>>;
@@ -182,7 +183,7 @@ function plainRow(record: TaskRecord, maxBytes: number): TaskRecord | undefined 
 function anyRow(record: TaskRecord, maxBytes: number): TaskRecord {
   const wire = recordToWire(record) as Record<string, Json>;
   for (const name of Object.keys(wire)) {
-    const odd = notFinite(wire[name] as Json, name);
+    const odd = unstorable(wire[name] as Json, name);
     if (odd)
       throw badRequest(
         odd.key,
@@ -210,11 +211,15 @@ function anyRow(record: TaskRecord, maxBytes: number): TaskRecord {
 }
 
 /** The first number that JSON would turn into null. */
-function notFinite(value: Json, key: string): { readonly key: string; readonly value: number } | undefined {
+function unstorable(
+  value: Json | bigint,
+  key: string,
+): { readonly key: string; readonly value: number | bigint } | undefined {
+  if (typeof value === 'bigint') return { key, value };
   if (typeof value === 'number') return Number.isFinite(value) ? undefined : { key, value };
   if (typeof value !== 'object' || value === null) return undefined;
   for (const name of Object.keys(value)) {
-    const found = notFinite((value as Readonly<Record<string, Json>>)[name] as Json, name);
+    const found = unstorable((value as Readonly<Record<string, Json>>)[name] as Json, name);
     if (found) return found;
   }
   return undefined;

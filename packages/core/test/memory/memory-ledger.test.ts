@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isLeaseholdError, virtualClock, type TaskRecord } from '@leasehold/core';
+import { isLeaseholdError, virtualClock, type Json, type TaskRecord } from '@leasehold/core';
 import { memoryLedger, memoryTable } from '@leasehold/core/memory';
 import { record } from './sample-record.ts';
 
@@ -90,6 +90,7 @@ test('what no reader could use is refused with its field, and the message says t
   const bad: readonly TaskRecord[] = [
     record('large', { checkpoint: { inline: '中'.repeat(700) } }),
     record('infinite', { checkpoint: { inline: { deep: [Infinity] } } }),
+    record('bigint', { checkpoint: { inline: { deep: [1n] } as unknown as Json } }),
     record('token', { fencingToken: 2 ** 53 }),
     record('state', { state: 'asleep' as 'queued' }),
   ];
@@ -102,6 +103,7 @@ test('what no reader could use is refused with its field, and the message says t
   expect(reasons).toEqual({
     large: 'record-too-large invalid',
     infinite: 'bad-request invalid',
+    bigint: 'bad-request invalid',
     token: 'bad-request invalid',
     state: 'bad-request invalid',
   });
