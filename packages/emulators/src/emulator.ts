@@ -1,5 +1,6 @@
 import type { FaultProxy } from './fault-proxy.ts';
 import { HttpFaultProxy, type ServiceRules } from './http-fault-proxy.ts';
+import { OPERATIONS } from './operations.ts';
 import { startServerThread } from './server-thread.ts';
 import type { EmulatorTime } from './timetable.ts';
 
@@ -43,6 +44,7 @@ export async function startEmulator(
   const proxy = await HttpFaultProxy.start(thread.target, {
     ...options,
     ...(rules ? { rules } : {}),
+    operations: OPERATIONS[name],
     beforeSend: () => thread.tell(),
   }).catch(async (error: unknown) => {
     await thread.close();

@@ -13,6 +13,7 @@ export interface FaultProxy {
    * Plans a fault for calls of one operation (`'*'` = any); of several that fit a call, the one planned first that is not used up
    * is taken.
    *
+   * @throws EmulatorError for an operation that the service does not have.
    * @example
    * const lost = faults.on('DeleteMessageBatch', kinds.dropAnswer(), { nth: 2 });
    * // ... after the test: lost.hits is 1, or the fault was never met
@@ -47,4 +48,6 @@ export interface FaultProxyOptions {
   readonly time?: EmulatorTime;
   /** The name of a request's operation; default what follows the dot of `X-Amz-Target`, else method and path. */
   readonly operationOf?: (request: Omit<ProxyRequest, 'operation'>) => string;
+  /** The names that there are; `on` refuses another, which would never be met. Default: any. */
+  readonly operations?: readonly string[];
 }

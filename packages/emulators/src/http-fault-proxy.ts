@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { CallLog, type LoggedCall } from './call-log.ts';
 import { jsonAnswer, type ProxyAnswer, type ProxyRequest } from './exchange.ts';
+import { EmulatorError } from './emulator-error.ts';
 import { FaultPlan, NO_ANSWER, type Fault, type FaultWhen, type PlannedFault } from './fault-plan.ts';
 import type { FaultProxy, FaultProxyOptions } from './fault-proxy.ts';
 import { HeldCalls } from './held-calls.ts';
@@ -85,6 +86,16 @@ export class HttpFaultProxy implements FaultProxy {
   }
 
   on(operation: string, fault: Fault, when?: FaultWhen): PlannedFault {
+    const { operations } = this.#parts;
+    if (operations && operation !== '*' && !operations.includes(operation)) {
+      const alike = operations.find((name) => name.toLowerCase() === operation.toLowerCase());
+      const remedy = alike ? `write '${alike}'` : `write '*' for any, or one of ${operations.join(', ')}`;
+      throw new EmulatorError(
+        'operation',
+        `the service has no '${operation}', so the fault would never be met`,
+        remedy,
+      );
+    }
     return this.#plan.on(operation, fault, when);
   }
 

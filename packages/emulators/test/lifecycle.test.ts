@@ -3,7 +3,7 @@ import { createServer, connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { CreateTableCommand, UpdateItemCommand } from '@aws-sdk/client-dynamodb';
-import { startDynamoDb, startSqs } from '@leasehold/emulators';
+import { faultProxy, kinds, startDynamoDb, startSqs } from '@leasehold/emulators';
 import { expect, test } from 'vitest';
 import { QueueCalls } from './sqs-calls.ts';
 import { closing, dynamoDbClient, HandTime, refusal, sqsClient, until } from './started.ts';
@@ -121,4 +121,18 @@ test('100 clients at once: every message is delivered once, every conditional wr
     ),
   );
   expect(claims.filter(({ status }) => status === 'fulfilled').length).toBe(1);
+});
+
+test('a fault for an operation that there is not is refused with the one that was meant', async () => {
+  const sqs = closing(await startSqs());
+  const dynamodb = closing(await startDynamoDb());
+  const fault = kinds.hang();
+  expect(() => sqs.faults.on('Receivemessage', fault)).toThrow(
+    "operation: the service has no 'Receivemessage', so the fault would never be met; write 'ReceiveMessage'.",
+  );
+  expect(() => dynamodb.faults.on('ReceiveMessage', fault)).toThrow(/write '\*' for any, or one of .*GetItem/);
+  sqs.faults.on('*', fault).cancel();
+  const other = await faultProxy(sqs.endpoint, { operationOf: () => 'anything' });
+  other.on('anything', fault).cancel();
+  await other.close();
 });

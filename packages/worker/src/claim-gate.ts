@@ -81,9 +81,8 @@ export function createClaimGate(parts: {
       const decides = onTrial.delete(held);
       if (news === 'one-task' && taskId !== undefined) alike.add(taskId);
       const failed = news === 'unanswered' || (news === 'one-task' && alike.size >= TASKS_ALIKE);
-      // Claims that were under way when the first one failed tell nothing new.
+      // What was tried without a word of the ledger gives its place back, and that wakes whoever waits. Claims that were under way when the first one failed tell nothing new.
       if (failed && (state === 'open' || decides)) pause(backoffDelay(BETWEEN_TRIES, ++tries), 1);
-      else if (decides && onTrial.size === 0) onChange();
     },
   };
 }

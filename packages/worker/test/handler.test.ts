@@ -142,7 +142,7 @@ test('errors are retried with growing waits, a permanent one is not, and the att
     defineTask({
       type: 'task',
       limits: { attempts: 4 },
-      backoff: { first: '10s', max: '25s' },
+      backoff: { first: '10s', max: '25s', factor: 2 },
       run() {
         starts.push(a.clock.monotonic());
         const nothing: unknown = 'not even an error';
