@@ -214,6 +214,32 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       ending: false,
     };
   };
+  const sendBatch = (batch: readonly OutgoingMessage[]): Promise<readonly SendOutcome[]> =>
+    persist<OutgoingMessage, SendOutcome>(
+      'send',
+      batch,
+      () => Number.POSITIVE_INFINITY,
+      (entries, signal) => driver.send(entries, signal),
+    );
+  /** One call after the other; what comes after a failed message of its group is not sent, so that it does not overtake it. */
+  const sendInOrder = async (
+    batches: readonly (readonly OutgoingMessage[])[],
+  ): Promise<readonly (readonly SendOutcome[])[]> => {
+    const failed = new Map<string | undefined, SendOutcome>();
+    const answers: (readonly SendOutcome[])[] = [];
+    for (const batch of batches) {
+      const going = batch.filter(({ groupId }) => !failed.has(groupId));
+      const outcomes = new Map((await sendBatch(going)).map((outcome, index) => [going[index], outcome]));
+      answers.push(
+        batch.map((message) => {
+          const outcome = outcomes.get(message) ?? failed.get(message.groupId) ?? { failed: 'unknown' };
+          if ('failed' in outcome && message.groupId !== undefined) failed.set(message.groupId, outcome);
+          return outcome;
+        }),
+      );
+    }
+    return answers;
+  };
   const session: BrokerSession = {
     driver,
     get capabilities() {
@@ -245,19 +271,9 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
       return deliveries.map((delivery) => hold(delivery, sentAt));
     },
     async send(messages) {
-      const groups = splitMessages(messages, driver.capabilities);
-      const until = Number.POSITIVE_INFINITY;
-      const answers = await Promise.all(
-        groups.map((group) =>
-          track(
-            persist<OutgoingMessage, SendOutcome>(
-              'send',
-              group,
-              () => until,
-              (entries, signal) => driver.send(entries, signal),
-            ),
-          ),
-        ),
+      const batches = splitMessages(messages, driver.capabilities);
+      const answers = await track(
+        driver.capabilities.ordering ? sendInOrder(batches) : Promise.all(batches.map(sendBatch)),
       );
       return answers.flat();
     },

@@ -101,7 +101,10 @@ export interface BrokerDriver<Handle = unknown> {
   readonly capabilities: BrokerCapabilities;
   /** Called once before the first other call, where a driver has to ask its backend something first. */
   open?(signal: AbortSignal): Promise<void>;
-  /** At most `maxBatch.send` messages. One outcome per message, in order; an entry that the backend does not confirm is `failed`. */
+  /**
+   * At most `maxBatch.send` messages. One outcome per message, in order; an entry that the backend does not confirm is `failed`. With `ordering`, a
+   * message is not sent once an earlier one of its group has failed: it fails too, and core sends both again.
+   */
   send(messages: readonly OutgoingMessage[], signal: AbortSignal): Promise<readonly SendOutcome[]>;
   /**
    * Up to `max` deliveries (within `maxBatch.receive`), waiting at most `waitMs` for the first one. An empty queue is an empty array.

@@ -4,7 +4,7 @@ import { brokerSession, messageBytes, splitMessages, type HeldDelivery } from '.
 import { virtualClock } from '../src/clock.ts';
 import type { BrokerDriver, OutgoingMessage } from '../src/driver.ts';
 import { memoryBroker, type MemoryBrokerOptions } from '../src/memory/index.ts';
-import { delayAnswer, failBefore, faultPlan, faultyBroker, hang, hangDeaf } from '../src/testing/index.ts';
+import { delayAnswer, delayCall, failBefore, faultPlan, faultyBroker, hang, hangDeaf } from '../src/testing/index.ts';
 import { finish } from './lease-bench.ts';
 
 function sessionBench(options: MemoryBrokerOptions = {}, wrap = (driver: BrokerDriver): BrokerDriver => driver) {
@@ -237,4 +237,38 @@ test('opening is repeated where that may help, so that what is sent first is not
     expect(await finish(clock, opening)).toBe(times === 2 ? 'open' : 'failed');
     expect(opens).toBe(opened);
   }
+});
+
+describe('with ordering', () => {
+  const ordered = {
+    ordering: true,
+    maxBatch: { send: 2, receive: 10, handles: 10 },
+  } as const satisfies MemoryBrokerOptions;
+  const named = (text: string): OutgoingMessage => ({
+    body: new TextEncoder().encode(text),
+    attributes: {},
+    ...(text.startsWith('-') ? {} : { groupId: text.charAt(0) }),
+  });
+  const texts = (queue: { readonly messages: readonly { readonly body: Uint8Array }[] }): readonly string[] =>
+    queue.messages.map(({ body }) => new TextDecoder().decode(body));
+
+  test('messages of a group arrive in the order they were sent in, however slow the first call is', async () => {
+    const { clock, queue, calls, session } = sessionBench(ordered);
+    calls.on('send', delayCall(3_000));
+    const all = ['A1', 'A2', 'A3', 'B1', 'A4'];
+    await finish(clock, session.send(all.map(named)));
+    expect(texts(queue)).toEqual(all);
+  });
+
+  test('what follows a message of its group that failed is not sent, and everything else is', async () => {
+    const { clock, queue, calls, session } = sessionBench(ordered);
+    calls.on('send', failBefore('denied'), { when: ([first]) => first?.groupId === 'A' });
+    const outcomes = await finish(clock, session.send(['A1', 'A2', 'B1', 'A3', 'A4', '-', 'B2'].map(named)));
+    expect(outcomes.map((outcome) => ('failed' in outcome ? outcome.failed : 'sent'))).toEqual([
+      ...['denied', 'denied', 'sent', 'denied', 'denied', 'sent', 'sent'],
+    ]);
+    expect(texts(queue)).toEqual(['B1', '-', 'B2']);
+    const sizes = calls.callsOf('send').map(({ args }) => (args[0] as readonly unknown[]).length);
+    expect(Math.min(...sizes)).toBeGreaterThan(0);
+  });
 });

@@ -61,6 +61,9 @@ export function prepare(message: OutgoingMessage, fifo: boolean, maxMessageBytes
 /**
  * Sends, in order, in as few calls as the sizes allow. One outcome per entry: what no call confirmed has failed. Rejects when the first call
  * does: nothing was sent then, as far as is known.
+ *
+ * A FIFO queue may take one entry of a call and refuse the one before it, so there each message of a group has a call of its own (shared with other
+ * groups), and none is sent after one of its group that failed.
  */
 export async function sendEntries(
   calls: SqsCalls,
@@ -69,20 +72,35 @@ export async function sendEntries(
   signal: AbortSignal,
 ): Promise<readonly SendOutcome[]> {
   const good = entries.filter((entry) => !('failed' in entry)) as readonly Entry[];
-  const sent: SendOutcome[] = [];
+  const outcomes = new Map<Prepared, SendOutcome>();
+  const stuck = new Map<string | undefined, SendOutcome>();
   let failed: BrokerErrorCode = 'unknown';
   for (const batch of batchesOf(good)) {
+    const going = batch.filter((entry) => !stuck.has(orderOf(entry)));
     try {
-      sent.push(...(await sendBatch(calls, queueUrl, batch, signal)));
+      const sent = going.length === 0 ? [] : await sendBatch(calls, queueUrl, going, signal);
+      going.forEach((entry, index) => outcomes.set(entry, sent[index] ?? { failed: 'unknown' }));
     } catch (error) {
-      if (sent.length === 0) throw error;
+      if (outcomes.size === 0) throw error;
       // No further call: later messages of a group are not to overtake those that failed.
       failed = classifySqsError(error);
       break;
     }
+    for (const entry of batch) {
+      const outcome = outcomes.get(entry) ?? stuck.get(orderOf(entry));
+      if (!outcome || !('failed' in outcome)) continue;
+      outcomes.set(entry, outcome);
+      if (orderOf(entry) !== undefined) stuck.set(orderOf(entry), outcome);
+    }
   }
-  let next = 0;
-  return entries.map((entry) => ('failed' in entry ? { failed: entry.failed } : (sent[next++] ?? { failed })));
+  return entries.map((entry) =>
+    'failed' in entry ? { failed: entry.failed } : (outcomes.get(entry) ?? stuck.get(orderOf(entry)) ?? { failed }),
+  );
+}
+
+/** Whose order an entry is part of; only a FIFO queue keeps one, and only there is every message deduplicated. */
+function orderOf({ MessageGroupId, MessageDeduplicationId }: Entry): string | undefined {
+  return MessageDeduplicationId === undefined ? undefined : MessageGroupId;
 }
 
 async function sendBatch(
@@ -105,14 +123,16 @@ async function sendBatch(
   });
 }
 
-/** By count and by the bytes that SQS counts: base64 and types make them more than core knows of. */
+/** In order: by group where there is an order, by count, and by the bytes that SQS counts: base64 and types make them more than core knows of. */
 function batchesOf(entries: readonly Entry[]): readonly (readonly Entry[])[] {
   const batches: Entry[][] = [];
   let bytes = 0;
   for (const entry of entries) {
     const size = sizeOf(entry);
     const last = batches.at(-1);
-    if (last && last.length < BATCH && bytes + size <= MOST_BYTES) {
+    const order = orderOf(entry);
+    const follows = order !== undefined && last?.some((other) => orderOf(other) === order);
+    if (last && last.length < BATCH && bytes + size <= MOST_BYTES && !follows) {
       last.push(entry);
       bytes += size;
     } else {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { brokerSession, messageBytes, type OutgoingMessage } from '@leasehold/core';
 import { kinds } from '@leasehold/emulators';
@@ -125,6 +126,66 @@ describe('batches', () => {
       (await driver.receive({ max: 10, leaseMs: 60_000, waitMs: 0 }, never())).map(({ handle }) => handle),
       never(),
     );
+  });
+});
+
+describe('the order of a FIFO group', () => {
+  const texts = (deliveries: readonly { readonly body: Uint8Array }[]): readonly string[] =>
+    deliveries.map(({ body }) => new TextDecoder().decode(body));
+  const grouped = (text: string) => ({ ...message(text), groupId: text.charAt(0), deduplicationId: randomUUID() });
+  /** Everything in the queue, in order. */
+  const emptied = async (driver: ReturnType<Queue['driver']>): Promise<readonly string[]> => {
+    const found: string[] = [];
+    for (;;) {
+      const got = await driver.receive({ max: 10, leaseMs: 60_000, waitMs: 0 }, never());
+      if (got.length === 0) return found;
+      found.push(...texts(got));
+      await driver.complete(
+        got.map(({ handle }) => handle),
+        never(),
+      );
+    }
+  };
+
+  test('is kept by a send whose first entry is throttled inside a 200: nothing of the group overtakes it, and all of it arrives', async () => {
+    const fifo = await one.queue({ fifo: true });
+    const driver = fifo.driver();
+    await driver.open(never());
+    const throttled = one.server.faults.on(
+      'SendMessageBatch',
+      kinds.failEntries('ThrottlingException', (index) => index === 0),
+    );
+    const session = brokerSession(driver, one.clock);
+    const sending = session.send(['A1', 'A2', 'B1', 'A3'].map(grouped));
+    let done = false;
+    void sending.then(() => (done = true));
+    expect(await one.time.until(() => done, 60_000)).toBe(true);
+    expect((await sending).every((outcome) => 'messageId' in outcome)).toBe(true);
+    expect(throttled.hits).toBe(1);
+    const found = await emptied(driver);
+    expect(found.filter((text) => text.startsWith('A'))).toEqual(['A1', 'A2', 'A3']);
+    expect(found).toContain('B1');
+    await fifo.dispose();
+  });
+
+  test('is kept by 25 messages of one group, and one driver call reports what it did not send as failed', async () => {
+    const fifo = await one.queue({ fifo: true });
+    const driver = fifo.driver();
+    await driver.open(never());
+    const all = Array.from({ length: 25 }, (_, index) => `A${index}`);
+    const session = brokerSession(driver, one.clock);
+    const sending = session.send(all.map(grouped));
+    let done = false;
+    void sending.then(() => (done = true));
+    expect(await one.time.until(() => done, 60_000)).toBe(true);
+    expect(await emptied(driver)).toEqual(all);
+    one.server.faults.on(
+      'SendMessageBatch',
+      kinds.failEntries('ThrottlingException', (index) => index === 0),
+    );
+    const outcomes = await driver.send(['A', 'A', 'B', 'A'].map(grouped), never());
+    expect(outcomes.map((outcome) => 'failed' in outcome)).toEqual([true, true, false, true]);
+    await fifo.dispose();
   });
 });
 

@@ -240,6 +240,21 @@ describe('FIFO and the receive count', () => {
   });
 });
 
+describe('a stop and the last delivery', () => {
+  test('field case 44: what a poll brings after the stop, on the last delivery it has, is worked on and not given up', async () => {
+    const { worker, broker, queue, state } = await world({ maxReceiveCount: 1 });
+    const stopping = worker([task('any', () => 'done')]);
+    await holds(() => one.server.waiting > 0);
+    const stop = stopping.stop();
+    await enqueue(broker(), 'any', ['late']);
+    expect(await settled(stop)).toEqual({ outcome: 'drained', leaked: 0 });
+    expect(await state('late')).toBe('settled');
+    worker([task('any', () => 'again')]);
+    await one.time.advance(LEASE_MS * 2);
+    expect(await queue.letters()).toEqual([]);
+  });
+});
+
 describe('credentials, throttling, hanging', () => {
   test('field case 46: credentials that run out are asked for again', async () => {
     const { queue } = await world();

@@ -41,10 +41,11 @@ export function createParking(parts: {
     entry.timer?.cancel();
     parked.delete(entry);
   };
-  const schedule = (entry: Parked): void => {
+  /** `soonest`: one that was just refused a place has no use for another look at once. */
+  const schedule = (entry: Parked, soonest = 50): void => {
     const now = clock.monotonic();
     const keep = Math.max(0, (entry.busy.held.heldUntil - now) / 2);
-    const look = Math.max(50, Math.min(LOOK_MS, entry.endsAt - now));
+    const look = Math.max(soonest, Math.min(LOOK_MS, entry.endsAt - now));
     entry.timer = clock.timer(Math.min(keep, look), () => void turn(entry), { background: true });
   };
   const turn = async (entry: Parked): Promise<void> => {
@@ -63,7 +64,7 @@ export function createParking(parts: {
       }
     }
     if (parts.retry(entry.busy)) drop(entry);
-    else schedule(entry);
+    else schedule(entry, 1_000);
   };
   return {
     get size() {

@@ -11,8 +11,11 @@ export interface Station {
   readonly parking: Parking;
   /** Polls until stopped. Never rejects. */
   intake(): Promise<void>;
-  /** Told of what became of each delivery; undefined when dealing with it failed. */
-  learn(held: HeldDelivery, acquired: Acquired | undefined): void;
+  /**
+   * Told of what became of each delivery; undefined when dealing with it failed. Answers the id of a task that was only tried, to be kept without a
+   * place until claims are answered again: the next try is to meet another message, and this one is to lose no further delivery.
+   */
+  learn(held: HeldDelivery, acquired: Acquired | undefined): string | undefined;
   /** False while messages are taken one at a time, or not at all, since a claim had no answer. */
   readonly trusting: boolean;
   /** Whether the last poll ended well, the one under way is not overdue, and the ledger answered when it was last asked. */
@@ -152,7 +155,10 @@ export function createStation(parts: {
         return true;
       },
     }),
-    learn: (held, acquired) => gate.learn(held, acquired?.taskId, newsOf(acquired)),
+    learn(held, acquired) {
+      const failed = gate.learn(held, acquired?.taskId, newsOf(acquired));
+      return failed && broker.capabilities.extend ? acquired?.taskId : undefined;
+    },
     get trusting() {
       return gate.state === 'open';
     },
@@ -163,11 +169,11 @@ export function createStation(parts: {
     },
     async intake() {
       while (!stopping.aborted) {
-        if (plenty && slots.open > 0 && slots.open < full()) await gather();
+        if (plenty && gate.state === 'open' && slots.open > 0 && slots.open < full()) await gather();
         const free = alone ? slots.open : slots.size - slots.taken;
         const allowed = gate.allows(free);
         // Asks for no more than can start now.
-        if (free > 0 && allowed === 0) shares.rest(index);
+        if (gate.state !== 'open' && allowed === 0) shares.rest(index);
         const max = allowed > 0 ? shares.ask(index, free, allowed) : 0;
         if (max <= 0) {
           await slots.change();
@@ -179,7 +185,7 @@ export function createStation(parts: {
           if (!stopping.aborted) await failed(error);
         }
       }
-      await Promise.all(helpers);
+      await Promise.all([...helpers, gate.looking]);
     },
   };
   return station;

@@ -1,5 +1,14 @@
 import { LeaseholdError, publish } from '@leasehold/core';
-import type { Acquired, AdoptOptions, ClaimPolicy, HeldDelivery, Lease, PolicyAnswer, Timer } from '@leasehold/core';
+import type {
+  Acquired,
+  AdoptOptions,
+  ClaimPolicy,
+  HeldDelivery,
+  Lease,
+  LeaseBroker,
+  PolicyAnswer,
+  Timer,
+} from '@leasehold/core';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { BrokerPort } from './attempt-port.ts';
@@ -71,6 +80,11 @@ function refuseInRehearsal(): void {
     'refused',
     'This module starts a worker when it is imported. A rehearsal needs a module that only exports tasks: move them into one of their own.',
   );
+}
+
+/** Handed back, such a message would not come again: the broker gives it up. It is started while the others drain. */
+function isLast({ capabilities }: LeaseBroker, { delivery: { deliveryCount } }: HeldDelivery): boolean {
+  return deliveryCount !== undefined && deliveryCount >= (capabilities.maxDeliveries ?? Number.POSITIVE_INFINITY);
 }
 
 /** A beat that late means that the event loop is blocked. */
@@ -200,10 +214,11 @@ export function createWorker(options: WorkerOptions): Worker {
     slots.take();
     starts.count++;
     try {
-      if (stopping.signal.aborted) await station.broker.handBack(held, 0);
+      if (stopping.signal.aborted && !isLast(station.broker, held)) await station.broker.handBack(held, 0);
       else {
         const acquired = await station.broker.adopt(held, { owner, policy: policyFor(station, has) });
-        station.learn(held, acquired);
+        const keep = station.learn(held, acquired);
+        if (keep && !stopping.signal.aborted) station.parking.park({ kind: 'busy', taskId: keep, waitMs: 0, held });
         if (acquired.kind !== 'lease') await handle(station, acquired);
         else {
           const attempt = beginAttempt(station, acquired, has);
