@@ -3,6 +3,7 @@ import type { Figure } from './figures.ts';
 import { keepResults, resultOf, type Result } from './results.ts';
 import { ROWS } from './rows/index.ts';
 import { startServers, type ServerProcess } from './servers.ts';
+import { jsonLine } from './json-line.ts';
 import { table } from './table.ts';
 
 const USAGE = `npm run bench -- [--only <row,row>] [--rounds <number>] [--json] [--strict]
@@ -39,25 +40,16 @@ async function main(): Promise<void> {
       if (wanted && !wanted.includes(row.id)) continue;
       const figures = await row.run({ rounds, progress, servers: () => (servers ??= startServers()) });
       results.push(resultOf(row.id, rounds, figures));
+      // At once: what was measured is not lost to a row that fails.
+      keepResults(results.slice(-1));
     }
   } finally {
     if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
     await (await servers)?.close();
   }
-  keepResults(results);
   const figures: readonly Figure[] = results.flatMap((result) => result.figures);
   (values.json ? process.stderr : process.stdout).write(table(figures));
-  if (values.json) {
-    const rows = figures.map(({ id, ours, peer, ratio, goal, met }) => ({
-      id,
-      ours,
-      peer: peer ?? null,
-      ratio,
-      goal,
-      met,
-    }));
-    process.stdout.write(`${JSON.stringify({ rows })}\n`);
-  }
+  if (values.json) process.stdout.write(`${jsonLine(results)}\n`);
   if (values.strict && figures.some(({ met }) => !met)) process.exitCode = 1;
 }
 

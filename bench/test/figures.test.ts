@@ -2,6 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { chart } from '../src/chart.ts';
 import { compare, goalText, isMet, median, short, type Figure } from '../src/figures.ts';
+import { jsonLine } from '../src/json-line.ts';
+import { ROWS } from '../src/rows/index.ts';
 import { table } from '../src/table.ts';
 
 test('the median has as many values above as below, whatever their order', () => {
@@ -53,4 +55,30 @@ test('table and chart say of each figure whether its goal is met', () => {
   expect(drawn.match(/class="met"/g)).toHaveLength(1);
   expect(drawn.match(/class="missed"/g)).toHaveLength(1);
   expect(drawn).not.toContain('<theirs>');
+});
+
+test('--json is one line with every figure, and each row under its own id as well, by what is furthest from its goal', () => {
+  const growth = ['growth-leases', 'growth-records'].map((id, index) => ({
+    ...figure,
+    id,
+    ratio: 1 + index / 20,
+    goal: { atMost: 1.1 },
+  }));
+  const { peer: _none, ...alone } = figure;
+  const line = jsonLine([
+    { row: 'a', figures: [alone] },
+    { row: 'growth', figures: growth },
+  ]);
+  expect(line).not.toContain('\n');
+  expect(JSON.parse(line)).toEqual({
+    rows: [
+      { id: 'a', ours: 12, peer: null, ratio: 1.2, goal: figure.goal, met: figure.met },
+      ...['growth', 'growth-leases', 'growth-records'].map((id) => ({
+        ...{ id, ours: 12, peer: 10, ratio: id === 'growth-leases' ? 1 : 1.05, goal: { atMost: 1.1 }, met: figure.met },
+      })),
+    ],
+  });
+  expect(ROWS.map(({ id }) => id)).toEqual([
+    ...['sqs-raw', 'sqs-consumer', 'aws-raw', 'aws-powertools', 'sqlite-raw', 'calls', 'leases-10k', 'growth'],
+  ]);
 });

@@ -15,7 +15,8 @@ import { runUntilStopped } from './run-until-stopped.ts';
 import { startServer, type RunningServer } from './running-server.ts';
 
 const SERVERS: readonly PeerServer[] = [moto, elasticmq, localstack];
-const CACHE = join(import.meta.dirname, '..', '..', 'node_modules', '.cache', 'peers');
+const CACHE =
+  process.env['LEASEHOLD_PEERS_CACHE'] ?? join(import.meta.dirname, '..', '..', 'node_modules', '.cache', 'peers');
 
 function say(text: string): void {
   process.stderr.write(`${text}\n`);
@@ -63,9 +64,7 @@ async function main(signal: AbortSignal): Promise<number> {
   const scratch = await mkdtemp(join(tmpdir(), 'leasehold-peers-'));
   const running: RunningServer[] = [];
   try {
-    say(
-      `installing ${servers.map(({ name }) => name).join(', ')} into node_modules/.cache/peers, unless they are there`,
-    );
+    say(`installing ${servers.map(({ name }) => name).join(', ')} into ${CACHE}, unless they are there`);
     const folders = await all(servers.map((server) => server.install(CACHE, signal)));
     say(`${seconds()}: installed`);
     await all(

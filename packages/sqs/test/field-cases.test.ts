@@ -240,6 +240,39 @@ describe('FIFO and the receive count', () => {
   });
 });
 
+describe('a dead letter that is half done', () => {
+  test('sent but not deleted: the record says so, nobody runs the task again, and the message is gone in the end', async () => {
+    const { broker, worker, queue, ledger } = await world({ deadLetter: true });
+    const first = broker();
+    await enqueue(first, 'any', ['bad']);
+    const lease = await acquireOne(first, 'first');
+    const undone = one.server.faults.on('DeleteMessageBatch', kinds.failEntries('InternalError'), { times: Infinity });
+    const why = { errorClass: 'permanent', code: 'x', message: 'no' };
+    expect(await settled(first.deadLetter(lease, why))).toBe('done');
+    const sent = async (): Promise<boolean | undefined> => (await ledger.get('bad', never())).record?.deadLetterSent;
+    await holds(async () => (await queue.letters()).length > 0);
+    await holds(() => undone.hits > 0);
+    expect(await sent()).toBe(false);
+    await one.time.advance(LEASE_MS);
+    undone.cancel();
+    let runs = 0;
+    worker([task('any', () => void runs++)]);
+    await holds(async () => (await sent()) === true);
+    expect(runs).toBe(0);
+    expect(await queue.driver().depth()).toMatchObject({ visible: 0, inFlight: 0 });
+    const letters = await queue.letters();
+    expect(letters.length).toBeGreaterThan(0);
+    for (const { attributes } of letters) {
+      expect(attributes).toMatchObject({
+        leaseholdtaskid: 'bad',
+        leaseholdtoken: '1',
+        leaseholdreason: 'permanent',
+        leaseholdmessageid: lease.held.delivery.messageId,
+      });
+    }
+  });
+});
+
 describe('a stop and the last delivery', () => {
   test('field case 44: what a poll brings after the stop, on the last delivery it has, is worked on and not given up', async () => {
     const { worker, broker, queue, state } = await world({ maxReceiveCount: 1 });
