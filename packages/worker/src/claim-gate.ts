@@ -51,7 +51,10 @@ export function createClaimGate(parts: {
   const pause = (ms: number, reads: number): void => {
     state = 'closed';
     onTrial.clear();
-    if (!stopping.aborted) timer = clock.timer(ms, () => (looking = look(reads)));
+    if (stopping.aborted) return;
+    timer = clock.timer(ms, () => {
+      looking = look(reads);
+    });
   };
   const look = async (reads: number): Promise<void> => {
     const mine = timer;

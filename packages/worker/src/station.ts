@@ -156,8 +156,8 @@ export function createStation(parts: {
       },
     }),
     learn(held, acquired) {
-      const failed = gate.learn(held, acquired?.taskId, newsOf(acquired));
-      return failed && broker.capabilities.extend ? acquired?.taskId : undefined;
+      const tried = gate.learn(held, acquired?.taskId, newsOf(acquired));
+      return tried && broker.capabilities.extend ? acquired?.taskId : undefined;
     },
     get trusting() {
       return gate.state === 'open';
