@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { GetItemCommand, PutItemCommand, ScanCommand, type AttributeValue } from '@aws-sdk/client-dynamodb';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import fc from 'fast-check';
 import { type Json, type LedgerDriver, type LedgerQuery, type TaskRecord } from '@leasehold/core';
@@ -158,6 +159,43 @@ test('two ledgers, a guard and other things in one table see nothing of each oth
   for (const query of [{}, { states: ['running' as const] }]) expect(await idsOf(ledger, query)).toEqual(['same']);
   expect((await ledger.get('same', never())).record?.idempotencyKey).toBe('ours');
   await other.dispose();
+});
+
+test('what has ended is thrown away when its retention is over, what somebody may still need never, and nothing without a TTL', () => {
+  const expiresAt = 1_700_000_000_400;
+  const ttlOf = (state: TaskRecord['state'], ttl?: string | false): string | undefined => {
+    const record = claimed('a', state === 'running' ? { state } : { state, expiresAt });
+    const named = namesOf({ table: 'any', ...(ttl !== undefined && { ttl }) });
+    return recordToItem(record, named)[ttl === undefined || ttl === false ? 'ttl' : ttl]?.N;
+  };
+  const states = ['settled', 'cancelled', 'dead_lettered', 'queued', 'running', 'waiting_human'] as const;
+  expect(states.map((state) => ttlOf(state))).toEqual([
+    ...['1700000001', '1700000001', '1700000001', '1700000001'],
+    undefined,
+    undefined,
+  ]);
+  expect(ttlOf('settled', 'gone_at')).toBe('1700000001');
+  expect(states.map((state) => ttlOf(state, false))).toEqual(states.map(() => undefined));
+});
+
+test('a ledger and a guard share a pk/sk table with items of somebody else, under the same partition key too', async () => {
+  const design = { table: 'shared', keys: { partition: 'PK', sort: 'SK' } };
+  const mine = await one.table(design);
+  const ledger = mine.ledger();
+  await put(ledger, claimed('same'));
+  await mine.guard().look({ scope: 'same', token: 9, key: 'k' }, never());
+  const client = one.client();
+  const [stored] = (await client.send(new ScanCommand({ TableName: 'shared' }))).Items ?? [];
+  const PK = stored?.['PK'] as AttributeValue;
+  const SK = { S: 'order#1' };
+  const foreign = { ...stored, SK, total: { N: '5' } };
+  await client.send(new PutItemCommand({ TableName: 'shared', Item: foreign }));
+  expect(await idsOf(ledger)).toEqual(['same']);
+  expect((await ledger.get('same', never())).record).toMatchObject({ taskId: 'same', version: 1 });
+  await put(ledger, after(claimed('same')), 1);
+  const kept = await client.send(new GetItemCommand({ TableName: 'shared', Key: { PK, SK } }));
+  expect(kept.Item).toEqual(foreign);
+  await mine.dispose();
 });
 
 test('index and scan list the same open tasks; the index the newest first, page by page, and it follows the state', async () => {

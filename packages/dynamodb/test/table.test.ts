@@ -127,6 +127,9 @@ describe('opening', () => {
     await open({});
     expect(await look()).toBe('absent');
     await guard.close();
+    one.server.faults.on('DescribeTable', describedAs({ Replicas }), { times: 2 });
+    await expect(createTable({ ...connection(), table: 'made' })).rejects.toMatchObject({ field: 'table' });
+    one.server.faults.reset();
   });
 
   test('a table that is not ready yet is unavailable, and one that is being changed is not', async () => {
