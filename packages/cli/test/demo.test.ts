@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startDynamoDb, startSqs } from '@leasehold/emulators';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { run, runHere, start } from './command-line.ts';
 
@@ -156,3 +157,30 @@ test('a server that is not there is an error, and nothing is said to be left beh
     /^error: a queue and a table could not be made at http:\/\/127.0.0.1:1: ECONNREFUSED.*\n$/,
   );
 });
+
+test(
+  'the demo on servers that are there keeps the same invariants, and leaves nothing behind on them',
+  async () => {
+    const [sqs, dynamodb] = await Promise.all([startSqs(), startDynamoDb()]);
+    try {
+      const { accessKeyId, secretAccessKey } = sqs.credentials;
+      const servers = ['--sqs-endpoint', sqs.endpoint, '--dynamodb-endpoint', dynamodb.endpoint];
+      const { code, stdout, stderr } = await run(['demo', '--json', '--profile', 'aws', ...servers], {
+        cwd: folder,
+        env: { AWS_REGION: sqs.region, AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
+      });
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(JSON.parse(stdout)).toMatchObject({
+        ...{ tasks: 60, followUps: 48, poison: 1, settled: 105, cancelled: 1, deadLettered: 3 },
+        ...{ effects: 90, duplicateEffects: 0, lost: 0 },
+      });
+      expect(sqs.faults.calls('DeleteQueue')).toBe(sqs.faults.calls('CreateQueue'));
+      expect(dynamodb.faults.calls('DeleteTable')).toBe(dynamodb.faults.calls('CreateTable'));
+      expect(sqs.faults.calls('ReceiveMessage')).toBeGreaterThan(0);
+      expect(dynamodb.faults.calls('PutItem')).toBeGreaterThan(0);
+    } finally {
+      await Promise.all([sqs.close(), dynamodb.close()]);
+    }
+  },
+  BOUND_MS,
+);
