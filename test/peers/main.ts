@@ -1,6 +1,6 @@
 /**
  * `npm run test:peers`: the contract, in real time, against servers that others wrote.
- * `-- --only moto,elasticmq` starts some of them; everything else goes to vitest (`-- -t "field case 44"`).
+ * They are kept in node_modules/.cache/peers, or where LEASEHOLD_PEERS_CACHE says. `-- --only moto,elasticmq` starts some of them; everything else goes to vitest (`-- -t "field case 44"`).
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -228,12 +228,13 @@ export function brokerSession(driver: BrokerDriver, clock: Clock): BrokerSession
     const failed = new Map<string | undefined, SendOutcome>();
     const answers: (readonly SendOutcome[])[] = [];
     for (const batch of batches) {
-      const going = batch.filter(({ groupId }) => !failed.has(groupId));
-      const outcomes = new Map((await sendBatch(going)).map((outcome, index) => [going[index], outcome]));
+      const held = batch.map(({ groupId }) => failed.get(groupId));
+      const outcomes = await sendBatch(batch.filter((_, index) => !held[index]));
+      let next = 0;
       answers.push(
-        batch.map((message) => {
-          const outcome = outcomes.get(message) ?? failed.get(message.groupId) ?? { failed: 'unknown' };
-          if ('failed' in outcome && message.groupId !== undefined) failed.set(message.groupId, outcome);
+        batch.map(({ groupId }, index) => {
+          const outcome = held[index] ?? outcomes[next++] ?? { failed: 'unknown' };
+          if ('failed' in outcome && groupId !== undefined) failed.set(groupId, outcome);
           return outcome;
         }),
       );

@@ -260,6 +260,14 @@ describe('with ordering', () => {
     expect(texts(queue)).toEqual(all);
   });
 
+  test('one message that is sent twice is answered twice', async () => {
+    const { clock, queue, session } = sessionBench(ordered);
+    const twice = named('A');
+    const outcomes = await finish(clock, session.send([twice, twice]));
+    expect(new Set(outcomes.map((outcome) => 'messageId' in outcome && outcome.messageId)).size).toBe(2);
+    expect(texts(queue)).toEqual(['A', 'A']);
+  });
+
   test('what follows a message of its group that failed is not sent, and everything else is', async () => {
     const { clock, queue, calls, session } = sessionBench(ordered);
     calls.on('send', failBefore('denied'), { when: ([first]) => first?.groupId === 'A' });

@@ -98,9 +98,9 @@ export function createClaimGate(parts: {
       const decides = onTrial.delete(held);
       if (news === 'one-task' && taskId !== undefined) alike.add(taskId);
       const failed = news === 'unanswered' || (news === 'one-task' && alike.size >= TASKS_ALIKE);
-      // Claims that were under way when the first one failed tell nothing new. What was tried without a word of the ledger frees its slot, and that wakes the intake.
       const known = taskId !== undefined && failing.has(taskId);
       if (taskId !== undefined && news !== 'nothing') failing.add(taskId);
+      // Claims that were under way when the first one failed tell nothing new. What was tried without a word of the ledger frees its slot, which wakes the intake.
       if (failed && (state === 'open' || decides)) {
         if (!known || tries === 0) tries++;
         pause(backoffDelay(BETWEEN_TRIES, tries), 1);
