@@ -16,6 +16,7 @@ export default defineConfig({
       'examples/*/test/**/*.test.ts',
       'bench/test/**/*.test.ts',
     ],
+    setupFiles: ['test/chance.ts'],
     pool: 'forks',
     reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
     outputFile: { json: report },

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import {
   cloudEvents,
   createLeaseBroker,
@@ -112,7 +113,7 @@ export function ends<T>(process: Process, work: Promise<T>, what: string): Promi
 /** A message of a task, as `enqueue` would write it. Each is a message of its own, whatever the backend deduplicates. */
 export function taskMessage(taskId: string, more: Partial<OutgoingMessage> = {}, payload: Json = {}): OutgoingMessage {
   const { body } = cloudEvents().encode({ taskId, idempotencyKey: taskId, type: TYPE, payload });
-  return { body, deduplicationId: `${taskId} ${Math.random()}`, ...more, attributes: more.attributes ?? {} };
+  return { body, deduplicationId: `${taskId} ${randomUUID()}`, ...more, attributes: more.attributes ?? {} };
 }
 
 /** Sends messages past core. */

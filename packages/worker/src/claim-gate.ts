@@ -10,8 +10,10 @@ export type ClaimNews = 'answered' | 'unanswered' | 'one-task' | 'nothing';
  * Now and then one is tried though no read was answered, for a ledger that may be written and not read.
  */
 export interface ClaimGate {
-  /** `closed`: the ledger did not answer when it was last asked. `trying`: one message at a time. */
+  /** `closed`: no message is taken. `trying`: one message at a time. */
   readonly state: 'open' | 'closed' | 'trying';
+  /** Whether the ledger answered when it was last asked, by a claim or by a read. */
+  readonly answered: boolean;
   /** How many of `wanted` messages may be taken now; 0 = wait for `onChange`. */
   allows(wanted: number): number;
   /** These were taken, and will be told of. */
@@ -39,6 +41,7 @@ export function createClaimGate(parts: {
 }): ClaimGate {
   const { clock, stopping, answers, onChange } = parts;
   let state: ClaimGate['state'] = 'open';
+  let answered = true;
   let tries = 0;
   let timer: Timer | undefined;
   let looking = Promise.resolve();
@@ -58,15 +61,17 @@ export function createClaimGate(parts: {
   };
   const look = async (reads: number): Promise<void> => {
     const mine = timer;
-    const answered = await answers();
+    const answer = await answers();
     // A claim that was under way may have opened the gate meanwhile.
     if (timer !== mine) return;
+    answered = answer;
     if (!answered && reads % READS_BEFORE_A_TRY !== 0) return pause(backoffDelay(BETWEEN_READS, reads), reads + 1);
     state = 'trying';
     onChange();
   };
   const open = (): void => {
     tries = 0;
+    answered = true;
     alike.clear();
     failing.clear();
     if (state === 'open') return;
@@ -79,6 +84,9 @@ export function createClaimGate(parts: {
   return {
     get state() {
       return state;
+    },
+    get answered() {
+      return answered;
     },
     get looking() {
       return looking;
@@ -102,6 +110,7 @@ export function createClaimGate(parts: {
       if (taskId !== undefined && news !== 'nothing') failing.add(taskId);
       // Claims that were under way when the first one failed tell nothing new. What was tried without a word of the ledger frees its slot, which wakes the intake.
       if (failed && (state === 'open' || decides)) {
+        answered = false;
         if (!known || tries === 0) tries++;
         pause(backoffDelay(BETWEEN_TRIES, tries), 1);
       }

@@ -163,9 +163,7 @@ export function createStation(parts: {
       return gate.state === 'open';
     },
     get ready() {
-      return (
-        gate.state !== 'closed' && failures === 0 && [...underWay].every(({ endsAt }) => clock.monotonic() < endsAt)
-      );
+      return gate.answered && failures === 0 && [...underWay].every(({ endsAt }) => clock.monotonic() < endsAt);
     },
     async intake() {
       while (!stopping.aborted) {
