@@ -26,4 +26,5 @@ export * from './lease-broker.ts';
 export * from './task-client.ts';
 export * from './task-status.ts';
 export * from './sweep.ts';
+export * from './option-names.ts';
 export { checkPart } from './parts.ts';

@@ -19,6 +19,7 @@ import type {
   Outcome,
   PolicyAnswer,
 } from './lease.ts';
+import { checkNames, type OptionNames } from './option-names.ts';
 import { checkPart } from './parts.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { rescaleTiming } from './lease-timing.ts';
@@ -32,6 +33,14 @@ export interface Settlement {
   readonly result?: Content;
   readonly next?: readonly FollowUp[];
 }
+
+const PARTS: OptionNames<LeaseBrokerParts> = {
+  driver: true,
+  ledger: true,
+  clock: true,
+  codec: true,
+  retentionMs: true,
+};
 
 /**
  * Tasks under lease over one queue and one ledger. Made by {@link createLeaseBroker}. Acquiring, renewing, releasing, settling and
@@ -118,6 +127,7 @@ export const DEFAULT_RETENTION_MS: number = 30 * 86_400_000;
  * ```
  */
 export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
+  checkNames(parts, PARTS);
   checkPart('driver', parts.driver, 'a broker driver');
   checkPart('ledger', parts.ledger, 'a ledger driver');
   const clock = parts.clock ?? systemClock();

@@ -1,5 +1,6 @@
 import { formatDuration, parseDuration, type Duration } from './duration.ts';
 import { badOption, LeaseholdError } from './errors.ts';
+import { checkNames, type OptionNames } from './option-names.ts';
 
 /** The four figures of a lease, in milliseconds: `leaseMs` L, `heartbeatMs` H, `marginMs` J, and `tolerate` R, the beats that may be missed. */
 export interface LeaseTiming {
@@ -27,6 +28,13 @@ export interface TimingBounds {
   readonly uncertaintyMs?: number;
 }
 
+const PARTS: OptionNames<Exclude<LeaseOption, Duration>> = {
+  length: true,
+  heartbeat: true,
+  margin: true,
+  tolerate: true,
+};
+
 /** 90 s, a beat every 30 s, a margin of 20 s, one beat may be missed. */
 export const DEFAULT_LEASE_MS = 90_000;
 
@@ -43,6 +51,7 @@ export function leaseTiming(
 ): LeaseTiming {
   const inParts = typeof option === 'object' && option !== null;
   const full = inParts ? option : { length: option };
+  checkNames(full, PARTS, `${field}.`);
   const leaseMs = parseDuration(full.length, inParts ? `${field}.length` : field);
   const heartbeatMs =
     full.heartbeat === undefined

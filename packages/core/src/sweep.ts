@@ -9,6 +9,7 @@ import { DEFAULT_RETENTION_MS } from './lease-broker.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { isLapsed, isTerminal, type Stage, type TaskRecord } from './record.ts';
 import { newOpId } from './task-lease.ts';
+import { checkNames } from './option-names.ts';
 
 /** Lapsed tasks of one type and stage. */
 export interface LapsedGroup {
@@ -56,12 +57,13 @@ const RESEND_AFTER_MS = 60_000;
 /**
  * Lists lapsed tasks by stage, reads the dead-letter queue, and closes tasks whose message will not come back.
  *
- * @throws LeaseholdError `unavailable`, or the driver's own error, when a store does not answer; what was closed by then stays closed.
+ * @throws LeaseholdError `bad-option`; `unavailable`, or the driver's own error, when a store does not answer; what was closed by then stays closed.
  */
 export async function sweepTasks(
   parts: OperatorParts,
   options: { readonly dryRun?: boolean } = {},
 ): Promise<SweepReport> {
+  checkNames(options, { dryRun: true });
   const clock = parts.clock ?? systemClock();
   const ledger = ledgerSession(parts.ledger, clock);
   const lapsed = new Map<string, { taskType: string; stage: Stage; count: number; oldestMs: number }>();

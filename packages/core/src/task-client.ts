@@ -13,6 +13,7 @@ import { DEFAULT_RETENTION_MS, type LeaseBroker } from './lease-broker.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { isTerminal, type EffectRecord, type SettlementReceipt, type TaskRecord, type TaskState } from './record.ts';
 import { checkPart } from './parts.ts';
+import { checkNames, type OptionNames } from './option-names.ts';
 import { newOpId } from './task-lease.ts';
 
 /** How a task ended: the trustworthy answer, with its receipt. */
@@ -74,8 +75,8 @@ const MOST_FAILURES = 5;
 /** What has ended has nothing to cancel, and a store may have to read everything to list it. */
 const OPEN: readonly TaskState[] = ['queued', 'running', 'waiting_human'];
 
-/** A client for those who ask for tasks. `broker` may be left out where nothing is enqueued. */
-export function createTaskClient(parts: {
+/** The parts of a task client. */
+export interface TaskClientParts {
   readonly broker?: Pick<LeaseBroker, 'enqueue' | 'resend'>;
   readonly ledger: LedgerDriver;
   readonly clock?: Clock;
@@ -83,7 +84,20 @@ export function createTaskClient(parts: {
   /** Task types that may be dispatched; a plan that names another is refused. Absent = any. */
   readonly types?: readonly string[];
   readonly retentionMs?: number;
-}): TaskClient {
+}
+
+const PARTS: OptionNames<TaskClientParts> = {
+  broker: true,
+  ledger: true,
+  clock: true,
+  contentStore: true,
+  types: true,
+  retentionMs: true,
+};
+
+/** A client for those who ask for tasks. `broker` may be left out where nothing is enqueued. */
+export function createTaskClient(parts: TaskClientParts): TaskClient {
+  checkNames(parts, PARTS);
   checkPart('ledger', parts.ledger, 'a ledger driver');
   const clock = parts.clock ?? systemClock();
   const ledger = ledgerSession(parts.ledger, clock);

@@ -29,7 +29,7 @@ test('parts that are missing, or swapped, are refused at once by name', () => {
   expect(broker({ driver, ledger: memoryGuard() })).toBe(
     'bad-option ledger is an object: pass a ledger driver; this is a guard store.',
   );
-  expect(broker({ broker: driver, ledger })).toBe('bad-option driver is undefined: pass a broker driver.');
+  expect(broker({ ledger })).toBe('bad-option driver is undefined: pass a broker driver.');
   const parts = { broker: createLeaseBroker({ driver, ledger }) } as unknown as { ledger: LedgerDriver };
   expect(refusal(() => createTaskClient(parts))).toBe('bad-option ledger is undefined: pass a ledger driver.');
 });

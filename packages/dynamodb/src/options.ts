@@ -1,5 +1,5 @@
 import type { DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
-import { badOption, systemClock, type Clock } from '@leasehold/core';
+import { badOption, checkNames, systemClock, type Clock, type OptionNames } from '@leasehold/core';
 import { isReserved } from './record-item.ts';
 import { LONE_SURROGATE, tableNames, type IndexNames, type TableNames } from './table-names.ts';
 
@@ -55,8 +55,29 @@ export interface DynamoDbOptions extends DynamoDbConnection, DynamoDbTableOption
 const DEFAULT_INDEX: IndexNames = { name: 'leasehold-open', partition: 'lane', sort: 'lane_at' };
 const machine = systemClock();
 
+type OthersOption = 'index' | 'account' | 'awsPartition' | 'mayCancel';
+// Whatever is built for one table may be given the same options.
+const OPTIONS: OptionNames<DynamoDbOptions> & Readonly<Record<OthersOption, true>> = {
+  client: true,
+  region: true,
+  endpoint: true,
+  credentials: true,
+  clock: true,
+  table: true,
+  keys: true,
+  prefix: true,
+  ttl: true,
+  index: true,
+  account: true,
+  awsPartition: true,
+  mayCancel: true,
+};
+const KEYS: OptionNames<NonNullable<DynamoDbTableOptions['keys']>> = { partition: true, sort: true };
+const INDEX: OptionNames<DynamoDbIndex> = { name: true, partition: true, sort: true };
+
 /** @throws LeaseholdError `bad-option` naming the option. */
 export function namesOf(options: DynamoDbTableOptions, index: boolean | DynamoDbIndex = true): TableNames {
+  checkNames(options, OPTIONS);
   const { table, prefix = '', keys = { partition: 'pk' }, ttl = 'ttl' } = options;
   if (typeof table !== 'string' || !/^(?:[A-Za-z0-9_.-]{3,255}|arn:.{1,1020})$/.test(table)) {
     throw badOption('table', table, 'write the name of a table (3 to 255 letters, digits, _, . or -), or its ARN.');
@@ -69,9 +90,11 @@ export function namesOf(options: DynamoDbTableOptions, index: boolean | DynamoDb
   }
   if (typeof keys !== 'object' || keys === null)
     throw badOption('keys', keys, "write { partition: 'pk', sort: 'sk' }.");
+  checkNames(keys, KEYS, 'keys.');
   if (typeof index !== 'boolean' && (typeof index !== 'object' || index === null)) {
     throw badOption('index', index, 'write true, false, or { name, partition, sort } of an existing index.');
   }
+  if (typeof index === 'object') checkNames(index, INDEX, 'index.');
   const chosen = { ...DEFAULT_INDEX, ...(typeof index === 'object' && index) };
   if (typeof chosen.name !== 'string' || !/^[A-Za-z0-9_.-]{3,255}$/.test(chosen.name)) {
     throw badOption('index.name', chosen.name, 'a name has 3 to 255 letters, digits, _, . or -.');

@@ -4,7 +4,7 @@ import { openGate, type Gate } from './gate.ts';
 import { isLook } from './guard.ts';
 import { guardRequest } from './guard-request.ts';
 import { putContext } from './handler-context.ts';
-import { parseAfterHangUp, type MiddlewareOptions } from './hang-up.ts';
+import { MIDDLEWARE_OPTIONS, parseAfterHangUp, type MiddlewareOptions } from './hang-up.ts';
 import type { GuardedRequest } from './identify.ts';
 import { lookRequest } from './look.ts';
 import { headersOf, readAhead } from './node-request.ts';
@@ -56,7 +56,7 @@ export function expressGuard<Request extends ExpressRequest = ExpressRequest>(
   store: GuardStore,
   options: MiddlewareOptions<Request>,
 ): ExpressGuard<Request> {
-  const gate = openGate<Request, GuardStore>(store, options);
+  const gate = openGate<Request, GuardStore>(store, options, MIDDLEWARE_OPTIONS);
   const { clock, holdMs } = gate.settings;
   const patience = { clock, beforeMs: parseAfterHangUp(options.afterHangUp), betweenMs: holdMs };
   const look = async (request: Request, reply: ServerResponse): Promise<void> => {

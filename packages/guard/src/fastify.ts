@@ -7,7 +7,7 @@ import { sendAnswer, startRun, type FastifyReply, type FastifyRun } from './fast
 import { openGate } from './gate.ts';
 import { guardRequest } from './guard-request.ts';
 import { putContext } from './handler-context.ts';
-import { parseAfterHangUp, type MiddlewareOptions } from './hang-up.ts';
+import { MIDDLEWARE_OPTIONS, parseAfterHangUp, type MiddlewareOptions } from './hang-up.ts';
 import type { GuardedRequest } from './identify.ts';
 import { lookRequest } from './look.ts';
 import { headersOf, readAhead, type IncomingBody } from './node-request.ts';
@@ -70,7 +70,7 @@ export function fastifyGuard<Request extends FastifyRequest = FastifyRequest>(
   store: GuardStore,
   options: MiddlewareOptions<Request>,
 ): FastifyGuard {
-  const gate = openGate<Request, GuardStore>(store, options);
+  const gate = openGate<Request, GuardStore>(store, options, MIDDLEWARE_OPTIONS);
   const { clock, lookPath, maxBodyBytes } = gate.settings;
   const afterHangUpMs = parseAfterHangUp(options.afterHangUp);
   // By the server's own request: hooks and handlers may be given others.

@@ -1,4 +1,11 @@
-import { checkPart, isLeaseholdError, LeaseholdError, type GuardStore, type HoldId } from '@leasehold/core';
+import {
+  checkPart,
+  isLeaseholdError,
+  LeaseholdError,
+  type GuardStore,
+  type HoldId,
+  type OptionNames,
+} from '@leasehold/core';
 import type { Claim } from './claim.ts';
 import { announce, errorClass, type GuardEvent } from './events.ts';
 import { parseOptions, type GuardOptions, type GuardSettings } from './options.ts';
@@ -22,9 +29,10 @@ export type DoubtOutcome = 'settled' | 'running' | 'unknown' | 'unanswered';
 export function openGate<Native, Store extends GuardStore>(
   store: Store,
   options: GuardOptions<Native>,
+  names?: OptionNames<GuardOptions>,
 ): Gate<Native, Store> {
   checkPart('store', store, 'a guard store');
-  return { store, settings: parseOptions(options), running: new Map(), resolving: new Map() };
+  return { store, settings: parseOptions(options, names), running: new Map(), resolving: new Map() };
 }
 
 /** Stands for the answer that did not come: the call failed or took too long, and whether it was applied is not known. */

@@ -1,5 +1,12 @@
-import { LeaseholdError, parseDuration, type Clock, type Duration, type Timer } from '@leasehold/core';
-import type { GuardOptions } from './options.ts';
+import {
+  LeaseholdError,
+  parseDuration,
+  type Clock,
+  type Duration,
+  type OptionNames,
+  type Timer,
+} from '@leasehold/core';
+import { GUARD_OPTIONS, type GuardOptions } from './options.ts';
 
 /** The options of a guard in a framework where nobody can see whether a handler still runs. */
 export interface MiddlewareOptions<Native> extends GuardOptions<Native> {
@@ -9,6 +16,9 @@ export interface MiddlewareOptions<Native> extends GuardOptions<Native> {
    */
   readonly afterHangUp?: Duration;
 }
+
+/** What {@link MiddlewareOptions} may hold. */
+export const MIDDLEWARE_OPTIONS: OptionNames<MiddlewareOptions<never>> = { ...GUARD_OPTIONS, afterHangUp: true };
 
 /** @throws LeaseholdError `bad-option` */
 export function parseAfterHangUp(value: Duration | undefined): number {

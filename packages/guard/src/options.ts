@@ -1,10 +1,12 @@
 import {
   badOption,
+  checkNames,
   parseDuration,
   systemClock,
   type Clock,
   type Duration,
   type Json,
+  type OptionNames,
   type StoredResponse,
 } from '@leasehold/core';
 
@@ -90,8 +92,28 @@ export interface GuardSettings<Native> {
   readonly resolve: GuardOptions<Native>['resolve'];
 }
 
-/** @throws LeaseholdError `bad-option` naming the option that cannot be used. */
-export function parseOptions<Native>(options: GuardOptions<Native>): GuardSettings<Native> {
+/** What {@link GuardOptions} may hold. */
+export const GUARD_OPTIONS: OptionNames<GuardOptions> = {
+  mode: true,
+  require: true,
+  retention: true,
+  hold: true,
+  identity: true,
+  extract: true,
+  resolve: true,
+  maxBodyBytes: true,
+  maxStoredBytes: true,
+  maxHeaderLength: true,
+  lookPath: true,
+  clock: true,
+};
+
+/** @throws LeaseholdError `bad-option` naming the option that cannot be used, also one that is not among `names`. */
+export function parseOptions<Native>(
+  options: GuardOptions<Native>,
+  names: OptionNames<GuardOptions> = GUARD_OPTIONS,
+): GuardSettings<Native> {
+  checkNames(options, names);
   const { mode, require, lookPath = LOOK_PATH } = options;
   if (mode !== 'observe' && mode !== 'enforce') throw badOption('mode', mode, "write 'observe' or 'enforce'.");
   if (require !== 'fence+key' && require !== 'key' && require !== 'none') {

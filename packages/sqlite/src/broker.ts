@@ -6,6 +6,7 @@ import {
   type Delivery,
   type Duration,
   type HandleOutcome,
+  type OptionNames,
 } from '@leasehold/core';
 import {
   countMessages,
@@ -14,7 +15,7 @@ import {
   type DeadLetterPage,
   type QueueDepth,
 } from './dead-letters.ts';
-import { fileSettings, queueName, type SqliteFileOptions } from './file-options.ts';
+import { FILE_OPTIONS, fileSettings, queueName, type SqliteFileOptions } from './file-options.ts';
 import {
   claimMessages,
   completeMessage,
@@ -55,6 +56,12 @@ export interface SqliteBroker extends BrokerDriver<string> {
   depth(signal?: AbortSignal): Promise<QueueDepth>;
 }
 
+const OPTIONS: OptionNames<SqliteBrokerOptions> = {
+  ...FILE_OPTIONS,
+  queue: true,
+  maxDeliveries: true,
+  deduplication: true,
+};
 const BATCH = 100;
 const DAY_MS = 86_400_000;
 const LONGEST_DELAY_MS = 3_650 * DAY_MS;
@@ -82,7 +89,7 @@ const DURABLE = { durable: true };
  */
 export function sqliteBroker(options: SqliteBrokerOptions): SqliteBroker {
   const settings = queueSettings(options);
-  const share = new FileShare('broker', fileSettings(options));
+  const share = new FileShare('broker', fileSettings(options, OPTIONS));
   // After a full receive there is probably more: ask for the lock without looking first.
   let eager = true;
 

@@ -1,6 +1,14 @@
 import { realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { badOption, isLeaseholdError, LeaseholdError, systemClock, type Clock } from '@leasehold/core';
+import {
+  badOption,
+  checkNames,
+  isLeaseholdError,
+  LeaseholdError,
+  systemClock,
+  type Clock,
+  type OptionNames,
+} from '@leasehold/core';
 import { systemBootClock, type BootClock } from './boot-clock.ts';
 import { cannotOpen, isNotADatabase } from './sqlite-errors.ts';
 
@@ -26,8 +34,15 @@ export interface FileSettings {
 
 const machine = systemClock();
 
-/** @throws LeaseholdError `bad-option` naming the option. */
-export function fileSettings(options: SqliteFileOptions): FileSettings {
+/** What all three factories take. */
+export const FILE_OPTIONS: OptionNames<SqliteFileOptions> = { file: true, embed: true, bootClock: true, clock: true };
+
+/** @throws LeaseholdError `bad-option` naming the option, also one that is not among `names`. */
+export function fileSettings<Options extends SqliteFileOptions>(
+  options: Options,
+  names: OptionNames<Options>,
+): FileSettings {
+  checkNames(options, names);
   const { file } = options;
   if (typeof file !== 'string' || file.trim() === '')
     throw badOption('file', file, "write the path of a file, such as './leasehold.db'.");

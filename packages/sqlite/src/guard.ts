@@ -8,7 +8,7 @@ import {
   type StoredResponse,
 } from '@leasehold/core';
 import type { Session } from './commit-queue.ts';
-import { fileSettings, type SqliteFileOptions } from './file-options.ts';
+import { FILE_OPTIONS, fileSettings, type SqliteFileOptions } from './file-options.ts';
 import {
   beginHold,
   checkKey,
@@ -90,7 +90,7 @@ const CONTROLS =
  * ```
  */
 export function sqliteGuard(options: SqliteGuardOptions): SqliteGuard {
-  const share = new FileShare('guard store', fileSettings(options));
+  const share = new FileShare('guard store', fileSettings(options, FILE_OPTIONS));
   return {
     specVersion: 1,
     name: 'sqlite',

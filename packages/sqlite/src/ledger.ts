@@ -9,7 +9,7 @@ import {
   type TaskRecord,
 } from '@leasehold/core';
 import type { Session } from './commit-queue.ts';
-import { fileSettings, type SqliteFileOptions } from './file-options.ts';
+import { FILE_OPTIONS, fileSettings, type SqliteFileOptions } from './file-options.ts';
 import { corruptRecords, listRecords, type CorruptRecord } from './ledger-list.ts';
 import { classifySqliteError } from './sqlite-errors.ts';
 import { FileShare } from './sqlite-file.ts';
@@ -56,7 +56,7 @@ const GET = `SELECT ${RECORD_COLUMNS} FROM leasehold_task WHERE task_id = ?`;
  * ```
  */
 export function sqliteLedger(options: SqliteLedgerOptions): SqliteLedger {
-  const share = new FileShare('ledger', fileSettings(options));
+  const share = new FileShare('ledger', fileSettings(options, FILE_OPTIONS));
   return {
     specVersion: 1,
     name: 'sqlite',

@@ -1,4 +1,12 @@
-import { badOption, parseDuration, systemClock, type Clock, type Duration } from '@leasehold/core';
+import {
+  badOption,
+  checkNames,
+  parseDuration,
+  systemClock,
+  type Clock,
+  type Duration,
+  type OptionNames,
+} from '@leasehold/core';
 import { MOST_BYTES, type SqsQueueSettings } from './queue-settings.ts';
 import type { SqsClient, SqsConnection } from './sqs-client.ts';
 
@@ -34,6 +42,22 @@ export interface BrokerOptions {
   readonly clock: Clock;
 }
 
+const OPTIONS: OptionNames<SqsBrokerOptions> = {
+  queueUrl: true,
+  region: true,
+  endpoint: true,
+  credentials: true,
+  client: true,
+  pollClient: true,
+  settings: true,
+  longPoll: true,
+  clock: true,
+};
+const SETTINGS: OptionNames<SqsQueueSettings> = {
+  deadLetterQueueUrl: true,
+  maxReceiveCount: true,
+  maxMessageBytes: true,
+};
 const MOST_POLL_MS = 20_000;
 const CONNECTION = ['region', 'endpoint', 'credentials'] as const;
 
@@ -41,6 +65,7 @@ const CONNECTION = ['region', 'endpoint', 'credentials'] as const;
 export function brokerOptions(options: SqsBrokerOptions): BrokerOptions {
   if (typeof options !== 'object' || options === null)
     throw badOption('options', options, 'pass an object with at least queueUrl.');
+  checkNames(options, OPTIONS);
   const { client, pollClient, region, endpoint, credentials, clock } = options;
   const queueUrl = url('queueUrl', options.queueUrl);
   for (const [field, given] of [
@@ -95,6 +120,7 @@ function placeOf(queueUrl: string): SqsConnection {
 function queueSettings(settings: SqsQueueSettings, queueUrl: string): SqsQueueSettings {
   if (typeof settings !== 'object' || settings === null)
     throw badOption('settings', settings, 'pass an object with what GetQueueAttributes would say.');
+  checkNames(settings, SETTINGS, 'settings.');
   const { deadLetterQueueUrl, maxReceiveCount, maxMessageBytes } = settings;
   if (deadLetterQueueUrl !== undefined) {
     url('settings.deadLetterQueueUrl', deadLetterQueueUrl);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import {
   canonicalJson,
+  checkNames,
   hashJson,
   LeaseholdError,
   parseDuration,
@@ -9,12 +10,12 @@ import {
   sha256,
   stowNeeded,
 } from '@leasehold/core';
-import type { Content, Json, Ownership } from '@leasehold/core';
+import type { Content, Json, OptionNames, Ownership } from '@leasehold/core';
 import { TaskAborted } from './abort-reason.ts';
 import type { Attempt } from './attempt.ts';
 import { runEffect } from './effect.ts';
 import { answered } from './human.ts';
-import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
+import { EFFECT_OPTIONS, type EffectOptions, type VerifiedEffect } from './effect-options.ts';
 import type { CallOptions, TaskContext } from './task-context.ts';
 import { isVague } from './vague-reason.ts';
 
@@ -188,6 +189,11 @@ async function effect(
     // Better than after the call, when nobody can tell any more.
     throw new PermanentError(`Effect "${name}" needs commit, readBack and receipt; nothing was started.`);
   }
+  try {
+    checkNames(options, EFFECT_OPTIONS, `effect(${JSON.stringify(name)}).`);
+  } catch (cause) {
+    throw new PermanentError((cause as LeaseholdError).message, { cause });
+  }
   underWay.add(name);
   attempt.effects.set(name, options);
   try {
@@ -238,6 +244,8 @@ function next(attempt: Attempt, type: string, input: unknown): string {
   return taskId;
 }
 
+const CALL_OPTIONS: OptionNames<CallOptions> = { provider: true, model: true, timeout: true };
+
 async function call<Result>(
   attempt: Attempt,
   name: string,
@@ -253,6 +261,7 @@ async function call<Result>(
       'ownership',
       `ctx.call(${JSON.stringify(name)}) came after the attempt had ended; await it inside the handler.`,
     );
+  checkNames(options, CALL_OPTIONS, `call(${name}).`);
   const timeoutMs =
     options.timeout === undefined ? definition.toolMs : parseDuration(options.timeout, `call(${name}).timeout`);
   attempt.enter('external_call', `calling ${name}`);

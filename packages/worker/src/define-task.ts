@@ -1,5 +1,5 @@
-import { badOption, leaseTiming, LeaseholdError, parseDuration } from '@leasehold/core';
-import type { Backoff, Duration, LeaseOption, LeaseTiming, Stage, TaskMessage } from '@leasehold/core';
+import { badOption, checkNames, leaseTiming, LeaseholdError, parseDuration } from '@leasehold/core';
+import type { Backoff, Duration, LeaseOption, LeaseTiming, OptionNames, Stage, TaskMessage } from '@leasehold/core';
 import type { TaskContext } from './task-context.ts';
 import type { InputSchema } from './standard-schema.ts';
 
@@ -72,6 +72,32 @@ export interface TaskDefinition<Input = unknown, Result = unknown> {
   run(input: Input, ctx: TaskContext): Promise<Result> | Result;
 }
 
+const OPTIONS: OptionNames<TaskOptions<never, never>> = {
+  type: true,
+  input: true,
+  lease: true,
+  limits: true,
+  concurrency: true,
+  serialize: true,
+  backoff: true,
+  identity: true,
+  strict: true,
+  run: true,
+};
+const LIMITS: OptionNames<TaskLimits> = {
+  tool: true,
+  deadline: true,
+  attempts: true,
+  stage: true,
+  progress: true,
+  total: true,
+  expected: true,
+};
+const BACKOFF: OptionNames<NonNullable<TaskOptions<never, never>['backoff']>> = {
+  first: true,
+  max: true,
+  factor: true,
+};
 const STAGES = ['preflight', 'external_call', 'commit', 'verify'] as const;
 
 /**
@@ -93,9 +119,11 @@ export function defineTask<Input = unknown, Result = unknown>(
     throw badOption('type', type, 'give the task a name of 1 to 256 characters.');
   if (typeof options.run !== 'function')
     throw badOption(`${type}.run`, options.run, 'give the function that does the work.');
-  const limits = section(options.limits, `${type}.limits`) ?? {};
-  const backoff = section(options.backoff, `${type}.backoff`) ?? {};
+  const { limits = {}, backoff = {} } = options;
   const at = (field: string): string => `${type}.${field}`;
+  checkNames(options, OPTIONS, at(''));
+  checkNames(limits, LIMITS, at('limits.'));
+  checkNames(backoff, BACKOFF, at('backoff.'));
   const duration = (value: Duration | undefined, field: string): number | undefined =>
     value === undefined ? undefined : parseDuration(value, at(field));
   const timing = leaseTiming(options.lease, at('lease'));
@@ -138,12 +166,6 @@ function growth(factor: number | undefined, field: string): number {
   if (factor === undefined) return 4;
   if (!(factor >= 1 && factor <= 100)) throw badOption(field, factor, 'give a number from 1 (no growth) to 100.');
   return factor;
-}
-
-function section<Options extends object>(value: Options | undefined, field: string): Options | undefined {
-  if (value !== undefined && (typeof value !== 'object' || value === null))
-    throw badOption(field, value, 'give an object with the options, or leave it out.');
-  return value;
 }
 
 function keyFunction(

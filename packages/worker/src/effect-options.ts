@@ -1,4 +1,4 @@
-import type { Duration } from '@leasehold/core';
+import type { Duration, OptionNames } from '@leasehold/core';
 import type { GuardedLook, LookedUp } from './guarded.ts';
 
 /** What an irreversible call gets. Pass `headers` to a guarded receiver, or build your own from the parts. */
@@ -54,6 +54,18 @@ export interface EffectParts<Committed, Found> {
 
 /** One irreversible call, read back in any way. */
 export type EffectOptions<Committed, Found> = EffectParts<Committed, Found> & { readonly readBack: ReadBack<Found> };
+
+/** What {@link EffectOptions} may hold. */
+export const EFFECT_OPTIONS: OptionNames<EffectOptions<never, never>> = {
+  system: true,
+  key: true,
+  targetId: true,
+  commit: true,
+  receipt: true,
+  receiver: true,
+  quiesce: true,
+  readBack: true,
+};
 
 /** Read back by a function of your own. */
 export type ReadableEffect<Committed, Found> = EffectParts<Committed, Found> & {

@@ -1,5 +1,6 @@
 import {
   canonicalJson,
+  checkNames,
   checkPart,
   hashJson,
   identify,
@@ -15,6 +16,7 @@ import type {
   ContentStore,
   LeaseOption,
   LedgerDriver,
+  OptionNames,
   Refusal,
   SettlementReceipt,
   TaskMessage,
@@ -62,6 +64,22 @@ export type WithLeaseResult<Result> =
   /** The ledger says no, for a reason that another delivery does not mend. */
   | { readonly outcome: 'refused'; readonly cause: string; readonly message: string };
 
+const OPTIONS: OptionNames<WithLeaseOptions> = {
+  ledger: true,
+  taskId: true,
+  type: true,
+  input: true,
+  idempotencyKey: true,
+  agentRunId: true,
+  lease: true,
+  limits: true,
+  extend: true,
+  sentAt: true,
+  retentionMs: true,
+  clock: true,
+  contentStore: true,
+};
+
 /**
  * Runs one piece of work under a lease, inside a consumer you already have: the ledger's half, with beats and effects; the message stays yours.
  *
@@ -71,6 +89,7 @@ export async function withLease<Result>(
   options: WithLeaseOptions,
   run: (ctx: TaskContext) => Promise<Result> | Result,
 ): Promise<WithLeaseResult<Result>> {
+  checkNames(options, OPTIONS);
   checkPart('ledger', options.ledger, 'a ledger driver');
   const clock = options.clock ?? systemClock();
   let failure: unknown;

@@ -1,5 +1,5 @@
-import { badOption, leaseTiming, parseDuration } from '@leasehold/core';
-import type { Clock, ContentStore, Duration, LeaseBroker } from '@leasehold/core';
+import { badOption, checkNames, leaseTiming, parseDuration } from '@leasehold/core';
+import type { Clock, ContentStore, Duration, LeaseBroker, OptionNames } from '@leasehold/core';
 import { count, type TaskDefinition } from './define-task.ts';
 import type { InputSchema } from './standard-schema.ts';
 import type { TaskContext } from './task-context.ts';
@@ -64,12 +64,29 @@ export interface WorkerSettings {
   readonly longestLeaseMs: number;
 }
 
+const OPTIONS: OptionNames<WorkerOptions> = {
+  broker: true,
+  tasks: true,
+  concurrency: true,
+  drain: true,
+  abortGrace: true,
+  poll: true,
+  service: true,
+  signals: true,
+  logger: true,
+  contentStore: true,
+  onRejected: true,
+};
+
+const WEIGHTED: OptionNames<WeightedBroker> = { broker: true, weight: true };
+
 /**
  * Checks the options before anything is received.
  *
  * @throws LeaseholdError naming the option and the remedy.
  */
 export function workerSettings(options: WorkerOptions): WorkerSettings {
+  checkNames(options, OPTIONS);
   const brokers = weighted(options.broker);
   if (!Array.isArray(options.tasks) || options.tasks.length === 0)
     throw badOption('tasks', options.tasks, 'list at least one task made with defineTask.');
@@ -104,6 +121,7 @@ function weighted(option: WorkerOptions['broker']): readonly WeightedBroker[] {
     const field = Array.isArray(option) ? `broker[${index}]` : 'broker';
     const found =
       typeof entry === 'object' && entry !== null && 'weight' in entry ? entry : { broker: entry, weight: 1 };
+    if (found === entry) checkNames(found, WEIGHTED, `${field}.`);
     if (typeof found.broker?.acquire !== 'function') throw badOption(field, entry, 'make one with createLeaseBroker.');
     if (!(Number.isFinite(found.weight) && found.weight > 0))
       throw badOption(`${field}.weight`, found.weight, 'give a number above 0.');

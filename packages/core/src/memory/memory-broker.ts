@@ -1,6 +1,7 @@
 import type { BrokerCapabilities, BrokerDriver, Delivery, HandleOutcome, SendOutcome } from '../driver.ts';
 import type { Clock } from '../clock.ts';
 import { badOption, LeaseholdError } from '../errors.ts';
+import { checkNames, type OptionNames } from '../option-names.ts';
 import { badRequest, checkCall, classifyMemoryError } from './memory-errors.ts';
 import { memoryQueue, QueueState, type MemoryQueue, type QueueRules } from './memory-queue.ts';
 
@@ -14,6 +15,26 @@ export interface MemoryBrokerOptions extends Partial<BrokerCapabilities> {
   /** With `ordering`: one receive may bring several messages of a group, in order, as SQS FIFO queues do. Default false. */
   readonly groupBatch?: boolean;
 }
+
+const OPTIONS: OptionNames<MemoryBrokerOptions> = {
+  queue: true,
+  clock: true,
+  name: true,
+  groupBatch: true,
+  maxBatch: true,
+  maxBatchBytes: true,
+  maxBodyBytes: true,
+  leaseMs: true,
+  totalLeaseMs: true,
+  staleHandle: true,
+  maxDeliveries: true,
+  releaseDelayMs: true,
+  sendDelayMs: true,
+  deliveryCount: true,
+  ordering: true,
+  deadLetter: true,
+  extend: true,
+};
 
 /** A broker in memory. */
 export interface MemoryBroker extends BrokerDriver<string> {
@@ -46,6 +67,7 @@ const DEFAULTS: BrokerCapabilities = {
  * const second = memoryBroker({ queue }); // another process on the same queue
  */
 export function memoryBroker(options: MemoryBrokerOptions = {}): MemoryBroker {
+  checkNames(options, OPTIONS);
   const { queue = memoryQueue(), clock, name = 'memory', groupBatch = false, ...chosen } = options;
   if (!(queue instanceof QueueState)) throw badOption('queue', queue, 'pass what memoryQueue() gave.');
   const capabilities: BrokerCapabilities = { ...DEFAULTS, ...chosen };

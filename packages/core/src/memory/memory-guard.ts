@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { GuardHold, GuardStore, HoldId, LookVerdict, StoredResponse } from '../driver.ts';
 import type { Clock } from '../clock.ts';
 import { badOption } from '../errors.ts';
+import { checkNames, type OptionNames } from '../option-names.ts';
 import { checkCall } from './memory-errors.ts';
 import { memoryClock, type MemoryClock } from './memory-clock.ts';
 
@@ -29,6 +30,12 @@ export interface MemoryGuardOptions {
   readonly clock?: Clock;
   readonly name?: string;
 }
+
+const OPTIONS: OptionNames<MemoryGuardOptions> = {
+  state: true,
+  clock: true,
+  name: true,
+};
 
 /** A guard's memory in this process. */
 export interface MemoryGuard extends GuardStore {
@@ -123,6 +130,7 @@ export function memoryGuardState(): MemoryGuardState {
  * Highest tokens and keys in doubt are kept as long as the state; responses for their retention.
  */
 export function memoryGuard(options: MemoryGuardOptions = {}): MemoryGuard {
+  checkNames(options, OPTIONS);
   const { state = memoryGuardState(), clock, name = 'memory' } = options;
   if (!(state instanceof GuardState)) throw badOption('state', state, 'pass what memoryGuardState() gave.');
   const time = state.clock(clock);

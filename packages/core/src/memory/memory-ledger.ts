@@ -1,6 +1,7 @@
 import type { LedgerCapabilities, LedgerDriver, PutExpectation } from '../driver.ts';
 import type { Clock } from '../clock.ts';
 import { badOption, LeaseholdError } from '../errors.ts';
+import { checkNames, type OptionNames } from '../option-names.ts';
 import { setOwn, type Json } from '../json.ts';
 import { isLapsed, isLive, isNewerSchema, type StoreTime, type TaskRecord } from '../record.ts';
 import { matchesQuery } from '../ledger-query.ts';
@@ -28,6 +29,15 @@ export interface MemoryLedgerOptions {
   /** The most UTF-8 bytes a record takes as JSON. Default 400 KiB. */
   readonly maxRecordBytes?: number;
 }
+
+const OPTIONS: OptionNames<MemoryLedgerOptions> = {
+  table: true,
+  clock: true,
+  name: true,
+  clockErrorMs: true,
+  minLeaseMs: true,
+  maxRecordBytes: true,
+};
 
 /** A ledger in memory. */
 export interface MemoryLedger extends LedgerDriver {
@@ -61,6 +71,7 @@ export function memoryTable(): MemoryTable {
  * Rejects with `record-too-large` beyond `maxRecordBytes`, and with `bad-request` a record no reader could use; nothing is written then.
  */
 export function memoryLedger(options: MemoryLedgerOptions = {}): MemoryLedger {
+  checkNames(options, OPTIONS);
   const { table = memoryTable(), clock, name = 'memory', clockErrorMs = 0 } = options;
   if (!(table instanceof TableState)) throw badOption('table', table, 'pass what memoryTable() gave.');
   const time = table.clock(clock);

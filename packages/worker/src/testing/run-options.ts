@@ -1,5 +1,5 @@
-import { badOption, parseDuration } from '@leasehold/core';
-import type { ContentStore, Duration, VirtualClock } from '@leasehold/core';
+import { badOption, checkNames, parseDuration } from '@leasehold/core';
+import type { ContentStore, Duration, OptionNames, VirtualClock } from '@leasehold/core';
 import type { TaskDefinition } from '../define-task.ts';
 import { checkPoint, type CallPoint } from './call-point.ts';
 import type { ReceiverDouble } from './receiver-double.ts';
@@ -44,8 +44,28 @@ export interface RunTaskOptions<Input = unknown, Result = unknown> {
   readonly contentStore?: ContentStore;
 }
 
+const OPTIONS: OptionNames<RunTaskOptions> = {
+  crashAfter: true,
+  loseAnswerOf: true,
+  pauseFor: true,
+  takeover: true,
+  successor: true,
+  fetch: true,
+  effects: true,
+  attempts: true,
+  timeoutMs: true,
+  realWaitMs: true,
+  hangs: true,
+  clock: true,
+  idempotencyKey: true,
+  agentRunId: true,
+  answer: true,
+  contentStore: true,
+};
+
 /** @throws LeaseholdError `bad-option` naming the option. */
 export function checkOptions(options: Omit<RunTaskOptions, 'successor'>): void {
+  checkNames(options, OPTIONS);
   for (const field of ['crashAfter', 'loseAnswerOf'] as const)
     if (options[field] !== undefined) checkPoint(options[field], field);
   const { pauseFor } = options;
