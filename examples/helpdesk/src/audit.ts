@@ -42,7 +42,10 @@ export function audit(evidence: Evidence): { readonly tally: Tally; readonly vio
   const { deadLetters } = evidence.queue;
   const byId = new Map(records.map((record) => [record.taskId, record]));
   const expected = expectedTasks(evidence.enqueued, byId);
-  const undecodable = deadLetters.filter(({ reason }) => reason === 'undecodable').length;
+  const undecodable = distinct(
+    deadLetters.filter(({ reason }) => reason === 'undecodable'),
+    'of',
+  );
   const ends = (state: TaskRecord['state']): number => records.filter((record) => record.state === state).length;
   const unended = expected.filter((taskId) => !isEnded(byId.get(taskId)));
   const tally: Tally = {
@@ -129,9 +132,18 @@ function lossProblems(
   for (const { taskId, next } of records) if (next) problems.push(`${short(taskId)} has follow-ups that were not sent`);
   const left = queue.waiting + queue.held;
   if (left > 0) problems.push(`${left} messages are left in the queue`);
-  const buried = tally.deadLettered;
-  if (queue.deadLetters.length !== buried)
-    problems.push(`${buried} were dead-lettered, ${queue.deadLetters.length} lie in the dead-letter queue`);
+  const letters = new Map(queue.deadLetters.map(({ of, reason }) => [of, reason]));
+  for (const { taskId, state } of records) {
+    const reason = letters.get(taskId);
+    if (state === 'dead_lettered' && reason === undefined)
+      problems.push(`${short(taskId)} was dead-lettered, and its message is not in the dead-letter queue`);
+    if (state !== 'dead_lettered' && reason !== undefined)
+      problems.push(`${short(taskId)} is ${state}, and its message lies in the dead-letter queue (${reason})`);
+    letters.delete(taskId);
+  }
+  for (const [of, reason] of letters)
+    if (reason !== 'undecodable')
+      problems.push(`a message of ${short(of)}, which has no record, lies in the dead-letter queue (${reason})`);
   const ended = tally.settled + tally.cancelled + tally.deadLettered;
   const asked = tally.tasks + tally.followUps + poison;
   if (ended !== asked) problems.push(`${ended} ended of ${asked} that were asked for`);

@@ -5,7 +5,7 @@ import type { SqsBroker } from '@leasehold/sqs';
 import { loadPackages, openAws } from './aws-stores.ts';
 import type { Serving } from './child-messages.ts';
 import { createFleet, type Fleet } from './fleet.ts';
-import type { AwsPlace, Ground, GroundAsk, QueueSight } from './place.ts';
+import { buried, type AwsPlace, type Ground, type GroundAsk, type QueueSight } from './place.ts';
 
 type Servers = Omit<AwsPlace, 'profile' | 'queueUrl' | 'table'>;
 
@@ -146,7 +146,7 @@ function queueReader(driver: SqsBroker): (signal: AbortSignal) => Promise<QueueS
   return async (signal) => {
     const { visible, delayed, blocked, inFlight, deadLetters: count } = await driver.depth(signal);
     if (count !== deadLetters.length)
-      deadLetters = (await driver.deadLetters?.({ limit: 1_000 }, signal))?.letters ?? [];
+      deadLetters = ((await driver.deadLetters?.({ limit: 1_000 }, signal))?.letters ?? []).map(buried);
     return { waiting: visible + delayed + blocked, held: inFlight, deadLetters };
   };
 }

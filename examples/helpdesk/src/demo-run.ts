@@ -234,7 +234,8 @@ export class DemoRun {
       progressOf(records, page.now, this.#fleet.children, {
         elapsedMs: performance.now() - this.#parts.startedAt,
         waiting: queue.waiting,
-        undecodable: queue.deadLetters.filter(({ reason }) => reason === 'undecodable').length,
+        undecodable: new Set(queue.deadLetters.flatMap(({ of, reason }) => (reason === 'undecodable' ? [of] : [])))
+          .size,
         awaited: this.#missingEnd() ?? this.#gathering.awaited.find((what) => what !== ALL_ENDED),
       }),
     );

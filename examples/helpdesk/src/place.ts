@@ -1,4 +1,4 @@
-import type { BrokerDriver, DeadLetter, LedgerDriver } from '@leasehold/core';
+import { TASK_ID_ATTRIBUTE, type BrokerDriver, type DeadLetter, type LedgerDriver } from '@leasehold/core';
 
 /** A queue and a ledger in one SQLite file. */
 export interface SqlitePlace {
@@ -33,7 +33,19 @@ export interface QueueSight {
   /** Messages that nobody holds. */
   readonly waiting: number;
   readonly held: number;
-  readonly deadLetters: readonly Pick<DeadLetter, 'messageId' | 'reason'>[];
+  /** A message that was moved twice is in here twice, with one `of`. */
+  readonly deadLetters: readonly BuriedLetter[];
+}
+
+/** A dead letter as the audit needs it: of which task it is, or, unreadable, of which message. */
+export interface BuriedLetter {
+  readonly of: string;
+  readonly reason: string;
+}
+
+/** A worker that is killed between moving a message and removing it leaves it to another, which moves it again: the copies have one `of`. */
+export function buried({ messageId, attributes, reason }: DeadLetter): BuriedLetter {
+  return { of: attributes[TASK_ID_ATTRIBUTE] ?? attributes['leaseholdmessageid'] ?? messageId, reason };
 }
 
 /** What a run works on: made for it, and empty. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { sqliteBroker, sqliteLedger, type SqliteBroker } from '@leasehold/sqlite';
 import { isWritable } from './database.ts';
-import type { Ground, GroundAsk, QueueSight, SqlitePlace, Stores } from './place.ts';
+import { buried, type Ground, type GroundAsk, type QueueSight, type SqlitePlace, type Stores } from './place.ts';
 
 /** The name of the database in its folder. */
 export const DATABASE = 'demo.sqlite';
@@ -38,5 +38,5 @@ async function look(driver: SqliteBroker): Promise<QueueSight> {
     page = await driver.deadLetters({ limit: 1_000, cursor: page.cursor });
     deadLetters.push(...page.letters);
   }
-  return { waiting: visible + delayed + blocked, held: inFlight, deadLetters };
+  return { waiting: visible + delayed + blocked, held: inFlight, deadLetters: deadLetters.map(buried) };
 }

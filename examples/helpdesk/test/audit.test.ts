@@ -99,6 +99,12 @@ test.each<[violated: string, what: string, tampered: Part]>([
   ['I5', 'a message left in the queue', { queue: { ...sound.queue, held: 1 } }],
   ['I5', 'an unreadable message that was dropped', withLetters(sound.queue.deadLetters.slice(1))],
   ['I5', 'a dead-lettered task whose message was dropped', withLetters(sound.queue.deadLetters.slice(0, 1))],
+  [
+    'I5',
+    'a settled task whose message was dead-lettered',
+    withLetters([...sound.queue.deadLetters, { of: 'drop', reason: 'max-deliveries' }]),
+  ],
+  ['I5', 'a dead letter of no task', withLetters([...sound.queue.deadLetters, { of: 'nobody', reason: 'permanent' }])],
   ['kill', 'a killed task that no second owner settled', withRecord('kill', { fencingToken: 1 })],
   [
     'kill',
@@ -122,6 +128,11 @@ test.each<[violated: string, what: string, tampered: Part]>([
 ])('%s reports %s', (violated, _what, tampered) => {
   const { violations } = audit({ ...sound, ...tampered });
   expect(violations.map(({ of }) => of)).toContain(violated);
+});
+
+test('a message that was moved to the dead-letter queue twice is one, as SQS has no way to move it once', () => {
+  const twice = audit({ ...sound, ...withLetters([...sound.queue.deadLetters, ...sound.queue.deadLetters]) });
+  expect(twice).toEqual(audit(sound));
 });
 
 test('doubles and losses are counted as well as reported', () => {

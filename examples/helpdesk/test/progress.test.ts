@@ -8,7 +8,7 @@ const missing = (one: TaskRecord | undefined, waiting = 0, held = 0, reasons: re
   missingEnd(['a'], new Map(one && [['a', one]]), {
     waiting,
     held,
-    deadLetters: reasons.map((reason) => ({ messageId: 'm', reason })),
+    deadLetters: reasons.map((reason) => ({ of: 'm', reason })),
   });
 
 test('what the demo still waits for is named, down to the messages that only the queue knows of', () => {

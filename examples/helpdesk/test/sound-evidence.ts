@@ -51,10 +51,6 @@ function rowOf(task: string, token: number, meaning: string, kind: EffectRow['ki
   return { id: `${kind}-${task}`, kind, meaning, task, token, key: `${task}:open` };
 }
 
-function letter(reason: string): Evidence['queue']['deadLetters'][number] {
-  return { messageId: reason, reason };
-}
-
 const lapsed = { errorClass: 'lapsed', code: 'lapsed', message: 'the lease ended' };
 const worker = (pid: number, event: Omit<LeaseholdEvent, 'at'>): Evidence['workers'][number] => ({
   pid,
@@ -91,7 +87,14 @@ export function soundEvidence(): Evidence {
       ['stop', [1, 2]],
       ['drop', [1]],
     ]),
-    queue: { waiting: 0, held: 0, deadLetters: [letter('undecodable'), letter('permanent')] },
+    queue: {
+      waiting: 0,
+      held: 0,
+      deadLetters: [
+        { of: 'poison', reason: 'undecodable' },
+        { of: 'bad', reason: 'permanent' },
+      ],
+    },
     workers: [
       worker(1, { name: 'task_claimed', taskId: 'kill', token: 1 }),
       worker(2, { name: 'task_claimed', taskId: 'stop', token: 1 }),

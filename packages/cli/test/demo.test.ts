@@ -76,7 +76,6 @@ test(
     );
     for (const name of ['takeovers', 'staleRejected', 'replays', 'readBacks'])
       expect(value(name)).toBeGreaterThanOrEqual(1);
-    expect(value('ms')).toBeLessThan(60_000);
 
     const listed = await run(['list', '--db', 'kept/demo.sqlite', '--limit', '1000', '--json'], { cwd: folder });
     expect(JSON.parse(listed.stdout)).toHaveLength(108);

@@ -5,14 +5,17 @@ import { startChild } from './child.ts';
 import { machine, never } from './machine.ts';
 import { claimed } from './stored-record.ts';
 
-// The longest gap is a promise in milliseconds, so it is measured. A busy machine may stop us for longer than SQLite does:
+/** Of the wait that the event loop may stand still in one piece. */
+const SHARE = 0.2;
+
+// A call that waited inside SQLite would stop the event loop for as long as the lock is held. A busy machine stops it too, for less and not every time:
 // one quiet round out of three shows that the gaps were not ours.
 test('while another process has the write lock for a second, calls wait for it and the event loop turns', async () => {
   const { file, dispose } = machine();
   const [broker, ledger] = [sqliteBroker({ file }), sqliteLedger({ file })];
   await ledger.put(claimed('before'), { ms: 60_000 }, { version: 0 }, never());
-  let shortest = Infinity;
-  for (let round = 0; round < 3 && shortest >= 50; round++) {
+  let smallest = 1;
+  for (let round = 0; round < 3 && smallest >= SHARE; round++) {
     const holder = startChild(new URL('./lock-holder.ts', import.meta.url), file, '1000');
     await holder.said('locked');
     const gaps = monitorEventLoopDelay({ resolution: 1 });
@@ -31,10 +34,10 @@ test('while another process has the write lock for a second, calls wait for it a
     expect(sent[0]).toHaveProperty('messageId');
     expect(waitedMs).toBeGreaterThan(500);
     expect(readMs).toBeLessThan(waitedMs / 2);
-    shortest = Math.min(shortest, gaps.max / 1e6);
+    smallest = Math.min(smallest, gaps.max / 1e6 / waitedMs);
     await holder.ended;
   }
-  expect(shortest).toBeLessThan(50);
+  expect(smallest).toBeLessThan(SHARE);
   await Promise.all([broker.close(), ledger.close()]);
   dispose();
 });

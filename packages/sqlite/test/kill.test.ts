@@ -10,7 +10,7 @@ import { machine, never } from './machine.ts';
 const WORKERS = 4;
 const KILLS = 200;
 const LEASE_MS = '400';
-const SEED = Number(process.env['LEASEHOLD_SEED'] ?? Date.now() % 1_000_000);
+const SEED = Math.floor(Math.random() * 1_000_000);
 
 /** Numbers from 0 to 1 that a seed repeats (mulberry32). */
 function randomFrom(seed: number): () => number {
