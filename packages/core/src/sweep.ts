@@ -50,6 +50,8 @@ export interface OperatorParts {
 }
 
 const CALL_TIMEOUT_MS = 10_000;
+/** Where a dead-letter queue can only be received from, one of its last letters is found behind all others. */
+const REDRIVE_TIMEOUT_MS = 60_000;
 const PAGE = 100;
 /** An approved task is given this long to come back by itself before its message is sent again. */
 const RESEND_AFTER_MS = 60_000;
@@ -172,7 +174,7 @@ export async function redriveTasks(
   let moved = 0;
   for (let at = 0; at < chosen.length; at += PAGE) {
     const some = chosen.slice(at, at + PAGE);
-    moved += await boundedCall(clock, `${driver.name}: redrive`, CALL_TIMEOUT_MS, (signal) => redrive(some, signal));
+    moved += await boundedCall(clock, `${driver.name}: redrive`, REDRIVE_TIMEOUT_MS, (signal) => redrive(some, signal));
   }
   return { reopened, moved };
 }

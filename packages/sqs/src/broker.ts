@@ -169,7 +169,8 @@ export function sqsBroker(options: SqsBrokerOptions): SqsBroker {
       await open(signal);
       const { deadLetterQueueUrl } = settings;
       if (deadLetterQueueUrl === undefined) return { failed: 'invalid' };
-      return rejectMessage(calls, queueUrl, deadLetterQueueUrl, handle, why, signal);
+      const { maxMessageBytes = MOST_BYTES } = settings;
+      return rejectMessage(calls, queueUrl, deadLetterQueueUrl, handle, why, maxMessageBytes, signal);
     },
     classify: classifySqsError,
     ...(!fifo && {
@@ -189,7 +190,7 @@ export function sqsBroker(options: SqsBrokerOptions): SqsBroker {
       return readDepth(calls, queueUrl, settings.deadLetterQueueUrl, signal);
     },
     close() {
-      closing ??= polls.close().finally(() => calls.destroy());
+      closing ??= Promise.all([polls.close(), reader?.close()]).then(() => calls.destroy());
       return closing;
     },
   };

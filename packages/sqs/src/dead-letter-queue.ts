@@ -13,6 +13,8 @@ import type { SqsCalls } from './sqs-client.ts';
 export interface DeadLetterReader {
   page(ask: { readonly limit: number; readonly cursor?: string }, signal: AbortSignal): Promise<DeadLetterPage>;
   redrive(messageIds: readonly string[], signal: AbortSignal): Promise<number>;
+  /** Gives back what a listing that nobody ended has taken. Never rejects. */
+  close(): Promise<void>;
 }
 
 type Receipt = Pick<SqsHandle, 'receipt'>;
@@ -21,9 +23,14 @@ type Receipt = Pick<SqsHandle, 'receipt'>;
 const HIDDEN_SECONDS = 300;
 /** Waits for an answer of all of SQS's servers; without a wait it asks some of them only. */
 const WAIT_SECONDS = 1;
-const MORE = 'more';
+/** Calls at once. After an outage tens of thousands of letters are there, and each call of ours has ten seconds. */
+const TOGETHER = 16;
+/** So many are given back for one page; the next page goes on. */
+const BACK_AT_ONCE = 5_000;
 /** A call without an end would keep the process. */
 const GIVE_BACK_MS = 5_000;
+/** Where a listing is: before its first letter, among them, or behind the last one. */
+const [BEGIN, MORE, END] = ['begin', 'more', 'end'];
 
 /**
  * SQS has no way to look at a message without receiving it. So a listing takes the letters page by page, which keeps them from coming twice, and gives all
@@ -31,14 +38,14 @@ const GIVE_BACK_MS = 5_000;
  * In a FIFO queue a taken message would hide the rest of its group: there it cannot be done.
  */
 export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQueueUrl: string): DeadLetterReader {
-  /** Receipts of what a listing that goes on has taken, by message id. */
-  let seen = new Map<string, Receipt>();
+  /** Receipts of what a listing has taken, by message id. */
+  const seen = new Map<string, Receipt>();
 
-  const take = async (max: number, signal: AbortSignal): Promise<readonly SqsHandle[]> => {
+  const receive = async (max: number, signal: AbortSignal): Promise<readonly SqsHandle[]> => {
     const answer = await calls.receive(
       {
         QueueUrl: deadLetterQueueUrl,
-        MaxNumberOfMessages: Math.min(max, BATCH),
+        MaxNumberOfMessages: max,
         VisibilityTimeout: HIDDEN_SECONDS,
         WaitTimeSeconds: WAIT_SECONDS,
         MessageSystemAttributeNames: ['All'],
@@ -48,67 +55,115 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
     );
     return (answer.Messages ?? []).map((message: Message) => deliveryOf(message, HIDDEN_SECONDS * 1_000, 0).handle);
   };
-  const giveBack = async (handles: readonly Receipt[], signal: AbortSignal): Promise<void> => {
-    for (let at = 0; at < handles.length; at += BATCH)
-      await changeVisibility(calls, deadLetterQueueUrl, handles.slice(at, at + BATCH), () => 0, signal);
+  /** Takes letters, several calls at once where there are many, until `enough` or until none is left. Keeps the receipts of all in `taken`. */
+  const take = async (
+    taken: Map<string, Receipt>,
+    enough: (fresh: readonly SqsHandle[]) => number | Promise<number>,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    let width = 1;
+    let again = 0;
+    for (let missing = await enough([]); missing > 0;) {
+      const asks = Array.from({ length: Math.min(width, Math.ceil(missing / BATCH)) }, (_, index) =>
+        Math.min(BATCH, missing - index * BATCH),
+      );
+      const answers = await Promise.allSettled(asks.map((max) => receive(max, signal)));
+      const some = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+      const fresh = some.filter(({ messageId }) => !taken.has(messageId));
+      for (const { messageId, receipt } of some) taken.set(messageId, { receipt });
+      for (const answer of answers) if (answer.status === 'rejected') throw answer.reason;
+      // Those that come again since this takes so long hide the others, but each only once.
+      again += some.length - fresh.length;
+      if (some.length === 0 || again > taken.size) return;
+      missing = await enough(fresh);
+      if (some.length === asks.reduce((sum, max) => sum + max, 0)) width = Math.min(2 * width, TOGETHER);
+    }
   };
+  /** At most so many; what was not answered stays in `taken`. What SQS refuses comes back by itself. */
+  const giveBack = async (taken: Map<string, Receipt>, most: number, signal: AbortSignal): Promise<void> => {
+    const chosen = [...taken].slice(0, most);
+    const batches = Array.from({ length: Math.ceil(chosen.length / BATCH) }, (_, index) =>
+      chosen.slice(index * BATCH, (index + 1) * BATCH),
+    );
+    const next = batches.values();
+    const line = async (): Promise<void> => {
+      for (const batch of next) {
+        const receipts = batch.map(([, receipt]) => receipt);
+        await changeVisibility(calls, deadLetterQueueUrl, receipts, () => 0, signal);
+        for (const [messageId] of batch) taken.delete(messageId);
+      }
+    };
+    await Promise.all(Array.from({ length: TOGETHER }, line));
+  };
+  /** What is not given back comes back by itself. */
+  const giveBackAtLast = (taken: Map<string, Receipt>): Promise<void> =>
+    giveBack(taken, Infinity, AbortSignal.timeout(GIVE_BACK_MS)).catch(() => undefined);
   const move = async (handles: readonly SqsHandle[], signal: AbortSignal): Promise<readonly SqsHandle[]> => {
     if (handles.length === 0) return [];
     const entries = handles.map((handle) => {
       const { text, encoded } = textOfBody(handle.body);
-      return { MessageBody: text, MessageAttributes: writeAttributes(ownAttributes(handle), encoded, handle.foreign) };
+      return {
+        MessageBody: text,
+        MessageAttributes: writeAttributes(ownAttributes(handle), encoded, handle.foreign),
+        ...(handle.groupId !== undefined && { MessageGroupId: handle.groupId }),
+      };
     });
     const outcomes = await sendEntries(calls, queueUrl, entries, signal);
     const sent = handles.filter((_, index) => 'messageId' in (outcomes[index] ?? {}));
     // A letter that stays after all is one that comes twice; its token tells.
-    await remove(calls, deadLetterQueueUrl, sent, signal);
+    for (let at = 0; at < sent.length; at += BATCH)
+      await remove(calls, deadLetterQueueUrl, sent.slice(at, at + BATCH), signal);
     return sent;
   };
   return {
-    async page({ limit, cursor }, signal) {
-      const end = async (): Promise<void> => {
-        const all = [...seen.values()];
-        seen = new Map();
-        await giveBack(all, signal);
-      };
-      if (cursor === undefined) await end();
-      const letters: DeadLetter[] = [];
-      while (letters.length < limit) {
-        const taken = await take(limit - letters.length, signal);
-        const fresh = taken.filter(({ messageId }) => !seen.has(messageId));
-        for (const { messageId, receipt } of taken) seen.set(messageId, { receipt });
-        letters.push(...fresh.map(letterOf));
-        // Nothing more, or the first ones come again because the listing took so long.
-        if (fresh.length === 0) {
-          await end();
-          return { letters };
-        }
+    async page({ limit, cursor = BEGIN }, signal) {
+      if (cursor !== MORE) {
+        await giveBack(seen, BACK_AT_ONCE, signal);
+        if (seen.size > 0) return { letters: [], cursor };
+        if (cursor === END) return { letters: [] };
       }
-      return { letters, cursor: MORE };
+      const letters: DeadLetter[] = [];
+      await take(
+        seen,
+        (fresh) => {
+          letters.push(...fresh.map(letterOf));
+          return limit - letters.length;
+        },
+        signal,
+      );
+      if (letters.length === limit) return { letters, cursor: MORE };
+      await giveBack(seen, BACK_AT_ONCE, signal);
+      return { letters, ...(seen.size > 0 && { cursor: END }) };
     },
     async redrive(messageIds, signal) {
       const wanted = new Set(messageIds);
-      /** Taken, and still in the dead-letter queue. */
+      // A listing that goes on hides what it has shown; the rest of it stays hidden, for the listing to end.
+      const shown = new Map([...seen].filter(([messageId]) => wanted.has(messageId)));
+      await giveBack(shown, Infinity, signal);
+      for (const messageId of wanted) seen.delete(messageId);
       const held = new Map<string, Receipt>();
       let moved = 0;
       try {
-        while (wanted.size > 0) {
-          const some = await take(BATCH, signal);
-          if (some.length === 0) break;
-          for (const { messageId, receipt } of some) held.set(messageId, { receipt });
-          const sent = await move(
-            some.filter(({ messageId }) => wanted.delete(messageId)),
-            signal,
-          );
-          for (const { messageId } of sent) held.delete(messageId);
-          moved += sent.length;
-        }
+        await take(
+          held,
+          async (fresh) => {
+            const sent = await move(
+              fresh.filter(({ messageId }) => wanted.delete(messageId)),
+              signal,
+            );
+            for (const { messageId } of sent) held.delete(messageId);
+            moved += sent.length;
+            return wanted.size === 0 ? 0 : TOGETHER * BATCH;
+          },
+          signal,
+        );
       } finally {
-        // Also when it was stopped halfway, for the next try is to find them. Refused, they come back by themselves.
-        await giveBack([...held.values()], AbortSignal.timeout(GIVE_BACK_MS)).catch(() => undefined);
+        // Also when it was stopped halfway, for the next try is to find them.
+        await giveBackAtLast(held);
       }
       return moved;
     },
+    close: () => giveBackAtLast(seen),
   };
 }
 

@@ -7,7 +7,7 @@ import {
   type Duration,
   type OptionNames,
 } from '@leasehold/core';
-import { MOST_BYTES, type SqsQueueSettings } from './queue-settings.ts';
+import { MOST_BYTES, regionOf, type SqsQueueSettings } from './queue-settings.ts';
 import type { SqsClient, SqsConnection } from './sqs-client.ts';
 
 /** What {@link sqsBroker} takes. */
@@ -112,8 +112,8 @@ function url(field: string, value: unknown): string {
 /** What the URL says: the region its requests have to be signed for, and the server where it is none of the usual ones. */
 function placeOf(queueUrl: string): SqsConnection {
   const { hostname, origin } = new URL(queueUrl);
-  const region = /(?:^|\.)sqs(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d)\./.exec(hostname)?.[1];
-  const usual = /^sqs\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?$/.test(hostname);
+  const region = regionOf(queueUrl);
+  const usual = /^sqs\.[a-z0-9-]+\.amazonaws\.(?:com|com\.cn|eu)$/.test(hostname);
   return { ...(region !== undefined && { region }), ...(!usual && { endpoint: origin }) };
 }
 

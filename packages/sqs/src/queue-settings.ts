@@ -72,7 +72,7 @@ export async function readSettings(calls: SqsCalls, queueUrl: string, signal: Ab
   return {
     ...(maxMessageBytes > 0 && { maxMessageBytes: Math.min(maxMessageBytes, MOST_BYTES) }),
     ...(policy && {
-      deadLetterQueueUrl: siblingUrl(queueUrl, policy.name),
+      deadLetterQueueUrl: urlOf(policy.target, queueUrl),
       ...(policy.maxReceiveCount >= 1 && { maxReceiveCount: policy.maxReceiveCount }),
     }),
   };
@@ -114,7 +114,7 @@ async function askAttributes(
 
 function redrivePolicy(
   text: string | undefined,
-): { readonly name: string; readonly maxReceiveCount: number } | undefined {
+): { readonly target: string; readonly maxReceiveCount: number } | undefined {
   if (!text) return undefined;
   let policy: unknown;
   try {
@@ -126,16 +126,39 @@ function redrivePolicy(
     });
   }
   const { deadLetterTargetArn, maxReceiveCount } = (policy ?? {}) as Record<string, unknown>;
-  const name = typeof deadLetterTargetArn === 'string' ? deadLetterTargetArn.split(':').at(-1) : undefined;
-  return name ? { name, maxReceiveCount: Number(maxReceiveCount) } : undefined;
+  return typeof deadLetterTargetArn === 'string' && deadLetterTargetArn !== ''
+    ? { target: deadLetterTargetArn, maxReceiveCount: Number(maxReceiveCount) }
+    : undefined;
 }
 
+const ACCOUNT = /^\d{12}$/;
+
 /**
- * The URL of another queue of the same account and region, which is where a dead-letter queue has to be
- * (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html): no permission is needed for it.
+ * The URL of the queue that an ARN names, made from that of its source queue, so that no permission is needed to ask for it. It may belong to another
+ * account, but not to another Region, for which other signatures would be needed
+ * (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html).
+ *
+ * @throws LeaseholdError `refused` for one of another Region.
  */
-function siblingUrl(queueUrl: string, name: string): string {
-  return queueUrl.slice(0, queueUrl.lastIndexOf('/') + 1) + name;
+function urlOf(arn: string, queueUrl: string): string {
+  const [region = '', account = '', name = ''] = arn.split(':').slice(3);
+  const place = regionOf(queueUrl);
+  if (place !== undefined && region !== place) {
+    throw new LeaseholdError(
+      'refused',
+      `queueUrl ${queueUrl}: its dead-letter queue ${arn} is in another Region. Name one of ${place} in its RedrivePolicy, or pass the option settings without one.`,
+      { field: 'settings' },
+    );
+  }
+  const parts = queueUrl.split('/');
+  const own = parts.length - 2;
+  if (ACCOUNT.test(account) && ACCOUNT.test(parts[own] ?? '')) parts[own] = account;
+  return [...parts.slice(0, -1), name].join('/');
+}
+
+/** The Region in a queue's URL, where it is one of AWS itself. */
+export function regionOf(queueUrl: string): string | undefined {
+  return /(?:^|\.)sqs(?:-fips)?\.([a-z]{2,4}(?:-[a-z]+)+-\d)\./.exec(new URL(queueUrl).hostname)?.[1];
 }
 
 /** How many messages a queue has, by what keeps them; approximate, as SQS counts. */

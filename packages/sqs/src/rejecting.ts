@@ -5,7 +5,7 @@ import { remove } from './handle-calls.ts';
 import { countedBytes, writeAttributes } from './message-attributes.ts';
 import { textOfBody } from './message-text.ts';
 import { sendEntries } from './outgoing.ts';
-import { isFifo, MOST_BYTES } from './queue-settings.ts';
+import { isFifo } from './queue-settings.ts';
 import type { SqsCalls } from './sqs-client.ts';
 
 /** Why a message lies in a dead-letter queue, among its attributes. */
@@ -25,12 +25,14 @@ export async function rejectMessage(
   deadLetterQueueUrl: string,
   handle: SqsHandle,
   why: RejectReason,
+  maxMessageBytes: number,
   signal: AbortSignal,
 ): Promise<HandleOutcome> {
   const { text, encoded } = textOfBody(handle.body);
   const entry = {
     MessageBody: text,
-    MessageAttributes: letterAttributes(handle, why, text, encoded),
+    MessageAttributes: letterAttributes(handle, why, text, encoded, maxMessageBytes),
+    ...(handle.groupId !== undefined && { MessageGroupId: handle.groupId }),
     ...(isFifo(deadLetterQueueUrl) && {
       MessageGroupId: handle.groupId ?? handle.messageId,
       MessageDeduplicationId: handle.messageId,
@@ -48,6 +50,7 @@ function letterAttributes(
   why: RejectReason,
   text: string,
   encoded: boolean,
+  maxMessageBytes: number,
 ): Record<string, MessageAttributeValue> {
   const all: Record<string, string> = {
     ...handle.attributes,
@@ -63,6 +66,6 @@ function letterAttributes(
   for (let kept = order.length; ; kept--) {
     const chosen = Object.fromEntries(order.slice(0, kept).map((name) => [name, all[name] as string]));
     const attributes = writeAttributes(chosen, encoded, handle.foreign);
-    if (kept === 0 || countedBytes(text, attributes) <= MOST_BYTES) return attributes;
+    if (kept === 0 || countedBytes(text, attributes) <= maxMessageBytes) return attributes;
   }
 }

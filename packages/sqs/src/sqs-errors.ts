@@ -18,6 +18,8 @@ const CODES: Readonly<Record<string, BrokerErrorCode>> = {
   SlowDown: 'throttled',
   BandwidthLimitExceeded: 'throttled',
   KmsThrottled: 'throttled',
+  // Entries of a batch that failed are named in the words of the query protocol.
+  'KMS.ThrottlingException': 'throttled',
 
   InternalError: 'unavailable',
   RequestTimeout: 'unavailable',
@@ -34,8 +36,16 @@ const CODES: Readonly<Record<string, BrokerErrorCode>> = {
   InvalidSecurity: 'denied',
   KmsAccessDenied: 'denied',
   KmsDisabled: 'denied',
+  KmsInvalidKeyUsage: 'denied',
   KmsInvalidState: 'denied',
   KmsNotFound: 'denied',
+  KmsOptInRequired: 'denied',
+  'KMS.AccessDeniedException': 'denied',
+  'KMS.DisabledException': 'denied',
+  'KMS.InvalidKeyUsageException': 'denied',
+  'KMS.InvalidStateException': 'denied',
+  'KMS.NotFoundException': 'denied',
+  'KMS.OptInRequired': 'denied',
   NotAuthorized: 'denied',
 };
 
@@ -51,7 +61,7 @@ export function classifySqsError(error: unknown): BrokerErrorCode {
   if (isNetworkError(error)) return 'unavailable';
   const status = Number(errorField(errorField(error, '$metadata'), 'httpStatusCode'));
   if (status === 429) return 'throttled';
-  if (status >= 500) return 'unavailable';
+  if (status >= 500 || status === 408) return 'unavailable';
   if (status === 403 || status === 401) return 'denied';
   if (status >= 400 || errorField(error, '$fault') === 'client') return 'invalid';
   return 'unknown';

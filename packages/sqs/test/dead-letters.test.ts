@@ -5,7 +5,7 @@ import { kinds } from '@leasehold/emulators';
 import { deliveryOf } from '../src/deliveries.ts';
 import { countedBytes } from '../src/message-attributes.ts';
 import { machine, never, testClient, type Machine, type Queue } from './machine.ts';
-import { SendMessageCommand } from '@aws-sdk/client-sqs';
+import { SendMessageCommand, SetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import type { SqsBroker } from '@leasehold/sqs';
 
 let one: Machine;
@@ -78,6 +78,24 @@ describe('rejecting', () => {
       await queue.dispose();
     },
   );
+
+  test('a message near the limit of a queue that takes less than others is dead-lettered with as many attributes as fit', async () => {
+    const attributes = { MaximumMessageSize: '262144' };
+    const queue = await one.queue({ deadLetter: true, attributes });
+    const client = testClient(one.server);
+    await client.send(new SetQueueAttributesCommand({ QueueUrl: queue.deadLetterUrl, Attributes: attributes }));
+    await client.send(new SendMessageCommand({ QueueUrl: queue.url, MessageBody: 'x'.repeat(262_144 - 100) }));
+    const driver = queue.driver();
+    const [held] = await driver.receive(ask, never());
+    expect(await driver.reject(held?.handle as never, why, never())).toBe('done');
+    expect((await queue.letters())[0]?.attributes).toEqual({
+      leaseholdtaskid: '7',
+      leaseholdtoken: '3',
+      leaseholdreason: 'undecodable',
+    });
+    client.destroy();
+    await queue.dispose();
+  });
 
   test('where the dead-letter queue cannot be sent to, nothing is deleted', async () => {
     const queue = await one.queue({ deadLetter: true });

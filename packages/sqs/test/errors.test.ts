@@ -165,5 +165,8 @@ describe('errors by themselves', () => {
     expect(failedEntry({ Code: 'NeverHeardOf', SenderFault: false })).toEqual({ failed: 'unavailable' });
     expect(failedEntry({ Code: 'NeverHeardOf' })).toEqual({ failed: 'invalid' });
     expect(failedEntry({ Code: 'ThrottlingException', SenderFault: true })).toEqual({ failed: 'throttled' });
+    // Of an encrypted queue, in the words of the query protocol.
+    expect(failedEntry({ Code: 'KMS.ThrottlingException', SenderFault: true })).toEqual({ failed: 'throttled' });
+    expect(failedEntry({ Code: 'KMS.AccessDeniedException', SenderFault: true })).toEqual({ failed: 'denied' });
   });
 });

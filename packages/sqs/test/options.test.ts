@@ -54,6 +54,7 @@ describe('options', () => {
   test.each([
     [queueUrl, { region: 'eu-central-1' }],
     ['https://sqs.cn-north-1.amazonaws.com.cn/1/q', { region: 'cn-north-1' }],
+    ['https://sqs.eusc-de-east-1.amazonaws.eu/1/q', { region: 'eusc-de-east-1' }],
     [
       'https://vpce-1.sqs.us-gov-west-1.vpce.amazonaws.com/1/q',
       { region: 'us-gov-west-1', endpoint: 'https://vpce-1.sqs.us-gov-west-1.vpce.amazonaws.com' },
@@ -125,6 +126,42 @@ describe('opening', () => {
       client: { send: () => Promise.reject(new Error('Region is missing')) },
     });
     await expect(driver.open(never())).rejects.toMatchObject({ code: 'bad-option', field: 'region' });
+  });
+
+  describe('a dead-letter queue', () => {
+    const place = 'https://sqs.eu-central-1.amazonaws.com';
+    /** Rejects a message where the queue's policy names this one; gives the URL it was sent to. */
+    const sentTo = async (deadLetterTargetArn: string, source: string): Promise<string | undefined> => {
+      let url: string | undefined;
+      const send = (command: object): Promise<unknown> => {
+        const { input } = command as { input: { QueueUrl: string; Entries?: readonly { Id: string }[] } };
+        const RedrivePolicy = JSON.stringify({ deadLetterTargetArn, maxReceiveCount: 13 });
+        if (!input.Entries) return Promise.resolve({ Attributes: { RedrivePolicy } });
+        url ??= input.QueueUrl;
+        return Promise.resolve({ Successful: input.Entries.map(({ Id }) => ({ Id, MessageId: 'm' })) });
+      };
+      const driver = sqsBroker({ queueUrl: source, client: { send } });
+      const handle = { receipt: 'r', messageId: 'm', body: new Uint8Array([120]), attributes: {}, receivedAt: 0 };
+      await driver.reject(handle, { reason: 'undecodable', description: '', attributes: {} }, never());
+      return url;
+    };
+
+    test.each([
+      ['of the same account', `${place}/123456789012/q`, 'eu-central-1:123456789012', `${place}/123456789012/dead`],
+      ['of another account', `${place}/123456789012/q`, 'eu-central-1:210987654321', `${place}/210987654321/dead`],
+      ['of a server', 'http://localhost:9324/queue/q', 'elasticmq:000000000000', 'http://localhost:9324/queue/dead'],
+    ])('%s is the one that the policy names', async (_, source, owner, url) => {
+      expect(await sentTo(`arn:aws:sqs:${owner}:dead`, source)).toBe(url);
+    });
+
+    test('of another Region is refused, since another one would be meant by its name', async () => {
+      const away = sentTo('arn:aws:sqs:eu-west-1:123456789012:dead', `${place}/123456789012/q`);
+      await expect(away).rejects.toMatchObject({
+        code: 'refused',
+        field: 'settings',
+        message: expect.stringContaining('arn:aws:sqs:eu-west-1:123456789012:dead is in another Region') as string,
+      });
+    });
   });
 
   test('a queue that does not exist is named', async () => {
