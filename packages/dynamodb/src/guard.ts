@@ -84,12 +84,12 @@ export function dynamoDbGuard(options: DynamoDbGuardOptions): GuardStore {
     let seen = remembered.get(name);
     let certain = false;
     for (let round = 0; round < MOST_ROUNDS; round++) {
-      const estimate = table.estimate();
-      if (!estimate && !certain) {
-        seen = await table.get(key, signal);
+      let now = table.estimate();
+      if (!now && !certain) {
+        ({ item: seen, now } = await table.getTimed(key, signal));
         certain = true;
       }
-      const { answer, next } = decide(scopeFromItem(seen), estimate ?? remote.now());
+      const { answer, next } = decide(scopeFromItem(seen), now ?? remote.now());
       if (next) {
         const item = scopeToItem(next, name, seen, names);
         const written = await table.put(item, key, unchanged(seen, names), signal);

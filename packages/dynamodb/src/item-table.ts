@@ -22,6 +22,8 @@ type Written = { readonly ok: true } | { readonly ok: false; readonly current: I
 export interface ItemTable {
   /** Strongly consistent. */
   get(key: Item, signal: AbortSignal): Promise<Item | undefined>;
+  /** Strongly consistent, and the service's time after it. */
+  getTimed(key: Item, signal: AbortSignal): Promise<{ readonly item: Item | undefined; readonly now: StoreTime }>;
   /** Puts the item if the condition holds. */
   put(item: Item, key: Item, condition: Condition, signal: AbortSignal): Promise<Written>;
   /** The service's time now, good enough to judge by; nothing when something has to be read first. */
@@ -42,6 +44,13 @@ export function itemTable(service: Service, names: TableNames): ItemTable {
   };
   return {
     get,
+    async getTimed(key, signal) {
+      const item = await get(key, signal);
+      const now = service.now();
+      if (now.latest - now.earliest <= 2 * CLOCK_ERROR_MS) return { item, now };
+      // The machine slept while the answer was on its way: what is stamped from this would end late by as much.
+      return { item: await get(key, signal), now: service.now() };
+    },
     async put(item, key, condition, signal) {
       const input: PutItemCommandInput = {
         TableName: table,

@@ -1,6 +1,6 @@
 import { QueryCommand, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { LeaseholdError, matchesQuery } from '@leasehold/core';
-import type { LedgerPage, LedgerQuery, TaskRecord } from '@leasehold/core';
+import type { Clock, LedgerPage, LedgerQuery, TaskRecord } from '@leasehold/core';
 import type { Item } from './attribute.ts';
 import { isCorrupt, laneOf, OPEN_STATES, recordFromItem, SHARDS } from './record-item.ts';
 import type { Service } from './service.ts';
@@ -11,6 +11,7 @@ export interface Listing {
   readonly remote: Service;
   readonly names: TableNames;
   readonly byIndex: boolean;
+  readonly clock: Clock;
   read(taskId: string, key: Item, signal: AbortSignal): Promise<TaskRecord | undefined>;
 }
 
@@ -30,7 +31,9 @@ const STEP = 10;
 /** Items read at once. */
 const READS = 16;
 const SCAN_STEP = 1_000;
-/** A call looks at so many items at most; a page may then be short, or empty, and still have a cursor. It has to be done in seconds. */
+/** A call goes on for that long at most, over a slow line: whoever lists waits some 10 s for a page. */
+const MOST_MS = 4_000;
+/** A call looks at so many items at most; a page may then be short, or empty, and still have a cursor. */
 const MOST_ITEMS = 20_000;
 /** Where each item is a read of its own. */
 const MOST_READS = 2_000;
@@ -39,7 +42,8 @@ const NEWEST = '~';
 
 /**
  * One page. Queries that can only find open tasks are answered from the index, newest task first, and read each record from the table;
- * all others by reading the table. A page is short, and still has a cursor, after many items that did not match.
+ * all others by reading the table. A page is short, and still has a cursor, after many items that did not match or
+ * some seconds.
  */
 export async function listRecords(listing: Listing, query: LedgerQuery, signal: AbortSignal): Promise<LedgerPage> {
   if (!Number.isInteger(query.limit) || query.limit < 1) {
@@ -66,6 +70,7 @@ async function listOpen(
   signal: AbortSignal,
 ): Promise<LedgerPage> {
   const { names, remote } = listing;
+  const isLate = lateAfter(listing.clock, MOST_MS);
   const lanes = [...new Set(states)].flatMap((state) =>
     Array.from({ length: SHARDS }, (_, shard): Lane => {
       return { value: laneOf(names, state, shard), entries: [], ended: false, after };
@@ -76,11 +81,11 @@ async function listOpen(
   // An entry that changes its lane meanwhile may show up in both.
   const seen = new Set<string>();
   let last = after;
-  for (let looked = 0; looked < MOST_READS;) {
+  for (let looked = 0; looked === 0 || (looked < MOST_READS && !isLate());) {
     const some: Item[] = [];
     // Where not everything matches there will be more to read than was asked for.
     const most = looked === 0 ? Math.min(READS, query.limit) : READS;
-    while (some.length < most) {
+    while (some.length < most && (some.length === 0 || !isLate())) {
       await refill(listing, lanes, step, signal);
       const entry = takeNewest(lanes, names);
       if (!entry) break;
@@ -156,11 +161,12 @@ async function readEntry(listing: Listing, entry: Item, signal: AbortSignal): Pr
 }
 
 async function listAll(
-  { remote, names }: Listing,
+  { remote, names, clock }: Listing,
   query: LedgerQuery,
   after: readonly string[] | undefined,
   signal: AbortSignal,
 ): Promise<LedgerPage> {
+  const isLate = lateAfter(clock, MOST_MS);
   const records: TaskRecord[] = [];
   const keys = [names.partition, names.sort].filter((name) => name !== undefined);
   const cursorOf = (item: Item): string => JSON.stringify({ key: keys.map((name) => item[name]?.S ?? '') });
@@ -191,8 +197,13 @@ async function listAll(
     }
     start = page.LastEvaluatedKey;
     if (!start) return { records: newestFirst(records), now };
-    if (looked >= MOST_ITEMS) return { records: newestFirst(records), now, cursor: cursorOf(start) };
+    if (looked >= MOST_ITEMS || isLate()) return { records: newestFirst(records), now, cursor: cursorOf(start) };
   }
+}
+
+function lateAfter(clock: Clock, ms: number): () => boolean {
+  const start = clock.monotonic();
+  return () => clock.monotonic() - start >= ms;
 }
 
 function readable(item: Item, taskId: string, names: TableNames): TaskRecord | undefined {

@@ -58,7 +58,8 @@ export interface DynamoDbLedger extends LedgerDriver {
 export function dynamoDbLedger(options: DynamoDbLedgerOptions): DynamoDbLedger {
   const { index = true } = options;
   const names = namesOf(options, index);
-  const remote = service(options, clockOf(options));
+  const clock = clockOf(options);
+  const remote = service(options, clock);
   const table = itemTable(remote, names);
 
   const read = async (taskId: string, key: Item, signal: AbortSignal): Promise<TaskRecord | undefined> => {
@@ -83,10 +84,7 @@ export function dynamoDbLedger(options: DynamoDbLedgerOptions): DynamoDbLedger {
       // What cannot be written is refused before anything is asked.
       const unstamped = recordToItem(draft, names);
       let now = table.estimate();
-      if (timed && !now) {
-        await table.get(key, signal);
-        now = remote.now();
-      }
+      if (timed && !now) ({ now } = await table.getTimed(key, signal));
       const record = lease ? { ...next, leaseExpiresAt: expiryOf(lease, now as StoreTime) } : next;
       const item = lease ? { ...unstamped, lease_expires_at: { N: String(record.leaseExpiresAt) } } : unstamped;
       const written = await table.put(item, key, conditionOf(expect, now, names), signal);
@@ -98,7 +96,7 @@ export function dynamoDbLedger(options: DynamoDbLedgerOptions): DynamoDbLedger {
       const record = await read(taskId, names.key('task', taskId), signal);
       return { record, now: remote.now() };
     },
-    list: (query, signal) => listRecords({ remote, names, read, byIndex: index !== false }, query, signal),
+    list: (query, signal) => listRecords({ remote, names, read, clock, byIndex: index !== false }, query, signal),
     classify: classifyDynamoDbError,
     close: () => remote.close(),
   };

@@ -48,7 +48,7 @@ export interface DynamoDbIndex {
 
 /** Options of a driver. */
 export interface DynamoDbOptions extends DynamoDbConnection, DynamoDbTableOptions {
-  /** Measures time between answers. Default: the machine's. */
+  /** Measures the time between answers, and how long a list takes. Default: the machine's. */
   readonly clock?: Clock;
 }
 

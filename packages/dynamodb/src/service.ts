@@ -41,7 +41,7 @@ export function service(options: DynamoDbConnection, clock: Clock): Service {
     throw badOption('client', client, 'pass a DynamoDBClient of @aws-sdk/client-dynamodb, or leave it out.');
   }
   const time = serviceClock(clock);
-  const timed = clockReader(time, clock);
+  const timed = clockReader(time);
   // A client of our own is told once; a client of the user stays as it is, so there each command brings it along.
   own?.middlewareStack.add((next) => (args) => timed(() => next(args)), CLOCK_READER);
   let closed = false;
@@ -83,14 +83,13 @@ const CLOCK_READER = { step: 'deserialize', priority: 'low', name: 'leaseholdSer
 /** Reads the clock from the answer to a call: each attempt of the SDK by itself, refusals included. */
 function clockReader(
   time: ServiceClock,
-  clock: Clock,
 ): <Result extends { readonly response: unknown }>(call: () => Promise<Result>) => Promise<Result> {
   return async (call) => {
-    const sentAt = clock.monotonic();
+    const sent = time.sending();
     const result = await call();
     const headers = headersOf(result.response);
     // Only the service's own answers have a request id: a proxy in between has a clock of its own.
-    if (headers?.['date'] && headers['x-amzn-requestid']) time.observe(Date.parse(headers['date']), sentAt);
+    if (headers?.['date'] && headers['x-amzn-requestid']) time.observe(Date.parse(headers['date']), sent);
     return result;
   };
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import type { QueryCommandInput } from '@aws-sdk/client-dynamodb';
+import { ScanCommand, type QueryCommandInput, type ScanCommandInput } from '@aws-sdk/client-dynamodb';
+import { virtualClock, type LedgerQuery, type VirtualClock } from '@leasehold/core';
 import type { Item } from '../src/attribute.ts';
 import { listRecords, type Listing } from '../src/ledger-list.ts';
 import { namesOf } from '../src/options.ts';
@@ -10,11 +11,26 @@ import { claimed, never } from './machine.ts';
 const TASKS = 5_000;
 const START = 1_700_000_000_000;
 
-/** An index with so many running tasks, all of them live, and a table that counts its reads. */
-function bigTable(): { readonly listing: Listing; readonly reads: () => number; readonly widest: () => number } {
+interface BigTable {
+  readonly listing: Listing;
+  readonly clock: VirtualClock;
+  readonly reads: () => number;
+  readonly widest: () => number;
+}
+
+/** A table with so many running tasks, all of them live, and their index; it counts its reads, and each call takes a round trip. */
+function bigTable({ tripMs = 0, tasks = TASKS } = {}): BigTable {
+  const clock = virtualClock();
+  // What is asked at once takes one trip together.
+  let trip: Promise<void> | undefined;
+  const travel = (): Promise<void> =>
+    (trip ??= new Promise(setImmediate).then(() => {
+      trip = undefined;
+      clock.block(tripMs);
+    }));
   const names = namesOf({ table: 'big' });
   const records = new Map(
-    Array.from({ length: TASKS }, (_, at) => [
+    Array.from({ length: tasks }, (_, at) => [
       `t${at}`,
       claimed(`t${at}`, { createdAt: START + at, leaseExpiresAt: START * 2 }),
     ]),
@@ -31,19 +47,30 @@ function bigTable(): { readonly listing: Listing; readonly reads: () => number; 
     const Items = found.slice(0, Limit);
     return { Items, ...(found.length > Limit && { LastEvaluatedKey: Items.at(-1) }) };
   };
+  const scan = ({ ExclusiveStartKey: start, Limit = 0 }: ScanCommandInput): object => {
+    const from = start ? 1 + entries.findIndex((item) => item[names.partition]?.S === start[names.partition]?.S) : 0;
+    const Items = entries.slice(from, from + Limit);
+    reads += Items.length;
+    return { Items, ...(from + Limit < entries.length && { LastEvaluatedKey: Items.at(-1) }) };
+  };
   const remote = {
-    send: (command: { readonly input: QueryCommandInput }) => Promise.resolve(query(command.input)),
+    async send(command: { readonly input: QueryCommandInput }) {
+      await travel();
+      return command instanceof ScanCommand ? scan(command.input) : query(command.input);
+    },
     now: () => ({ earliest: START, latest: START }),
   } as unknown as Service;
   return {
+    clock,
     listing: {
       remote,
+      clock,
       names,
       byIndex: true,
       async read(taskId) {
         reads++;
         widest = Math.max(widest, ++underWay);
-        await Promise.resolve();
+        await travel();
         underWay--;
         return records.get(taskId);
       },
@@ -77,3 +104,27 @@ test('a list that finds nothing among many open tasks stops after a part of them
     expect(widest()).toBe(16);
   }
 });
+
+test.each([
+  ['the index', 100, TASKS],
+  ['the index', 1_000, 500],
+  ['the index', 2_500, 50],
+  ['the table', 2_500, TASKS],
+])(
+  'a list by %s, over a line of %i ms, gives a cursor in time and goes on until all was looked at',
+  async (by, tripMs, tasks) => {
+    const { listing, clock, reads } = bigTable({ tripMs, tasks });
+    const query: LedgerQuery = { lapsed: true, limit: 100 };
+    let cursor: string | undefined;
+    do {
+      const [began, before] = [clock.monotonic(), reads()];
+      const asked = cursor === undefined ? query : { ...query, cursor };
+      const page = await listRecords({ ...listing, byIndex: by === 'the index' }, asked, never());
+      // A call that is late ends with what was under way, and got on all the same.
+      expect(clock.monotonic() - began).toBeLessThanOrEqual(4_000 + 2 * tripMs);
+      if (page.cursor !== undefined) expect(reads()).toBeGreaterThan(before);
+      ({ cursor } = page);
+    } while (cursor !== undefined);
+    expect(reads()).toBe(tasks);
+  },
+);

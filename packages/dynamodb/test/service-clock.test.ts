@@ -43,24 +43,30 @@ function world({ ppm = 0, wall = 0, monotonic = 0, trueTime = 1_700_000_000_123 
 
 type World = ReturnType<typeof world>;
 
-/** One call: dated by the service somewhere between sending and arrival. */
-function call(at: World, time: ReturnType<typeof serviceClock>, out = 5, back = 5, skewMs = 0): void {
-  const sentAt = at.clock.monotonic();
+/** One call: dated by the service somewhere between sending and arrival; the machine may sleep before and after that. */
+function call(
+  at: World,
+  time: ReturnType<typeof serviceClock>,
+  { out = 5, back = 5, skew = 0, sleepOut = 0, sleepBack = 0 } = {},
+): void {
+  const sent = time.sending();
   at.pass(out);
-  const date = at.date(skewMs);
+  at.sleep(sleepOut);
+  const date = at.date(skew);
+  at.sleep(sleepBack);
   at.pass(back);
-  time.observe(date, sentAt);
+  time.observe(date, sent);
 }
 
-test('the true time is never excluded, whatever the drift, the skew of hosts, round trips and steps of the wall clock', () => {
+test('the true time is never excluded, whatever the drift, the skew of hosts, round trips, sleeps within and between calls, and steps of the wall clock', () => {
+  const trip = { out: fc.nat(400), back: fc.nat(400), skew: fc.integer({ min: -20, max: 20 }) };
+  const sleep = fc.integer({ min: 0, max: 86_400_000 });
   const event = fc.oneof(
-    {
-      weight: 4,
-      arbitrary: fc.record({ out: fc.nat(400), back: fc.nat(400), skew: fc.integer({ min: -20, max: 20 }) }),
-    },
+    { weight: 4, arbitrary: fc.record(trip) },
+    { weight: 1, arbitrary: fc.record({ ...trip, sleepOut: sleep, sleepBack: sleep }) },
     { weight: 3, arbitrary: fc.record({ pass: fc.oneof(fc.nat(3_000), fc.nat(900_000)) }) },
     { weight: 1, arbitrary: fc.record({ step: fc.integer({ min: -3_600_000, max: 3_600_000 }) }) },
-    { weight: 1, arbitrary: fc.record({ sleep: fc.integer({ min: 0, max: 86_400_000 }) }) },
+    { weight: 1, arbitrary: fc.record({ sleep }) },
   );
   const start = fc.record({
     ppm: fc.integer({ min: -950, max: 950 }),
@@ -74,7 +80,7 @@ test('the true time is never excluded, whatever the drift, the skew of hosts, ro
       const at = world(given);
       const time = serviceClock(at.clock);
       for (const each of events) {
-        if ('out' in each) call(at, time, each.out, each.back, each.skew);
+        if ('out' in each) call(at, time, each);
         else if ('pass' in each) at.pass(each.pass);
         else if ('step' in each) at.step(each.step);
         else at.sleep(each.sleep);
@@ -84,7 +90,7 @@ test('the true time is never excluded, whatever the drift, the skew of hosts, ro
         // A sleep below the margin goes unnoticed; it is as large as what hosts may differ by.
         expect(now.earliest).toBeLessThanOrEqual(at.trueTime + 20);
         expect(now.latest).toBeGreaterThanOrEqual(at.trueTime - 20);
-        if (events.every((other) => !('sleep' in other))) {
+        if (events.every((other) => !('sleep' in other || 'sleepOut' in other))) {
           expect(now.earliest).toBeLessThanOrEqual(at.trueTime);
           expect(now.latest).toBeGreaterThanOrEqual(at.trueTime);
         }
@@ -99,7 +105,7 @@ test('one answer gives a second and the round trip; answers at other parts of a 
   const at = world();
   const time = serviceClock(at.clock);
   expect(time.now()).toBeUndefined();
-  call(at, time, 10, 30);
+  call(at, time, { out: 10, back: 30 });
   const width = (): number => {
     const now = time.now();
     return now ? now.latest - now.earliest : Number.NaN;
@@ -111,6 +117,24 @@ test('one answer gives a second and the round trip; answers at other parts of a 
     call(at, time);
   }
   expect(width()).toBeLessThan(150);
+});
+
+test('after a sleep while an answer was on its way the time is as vague as the sleep was long, until the next answer', () => {
+  for (const when of ['sleepOut', 'sleepBack']) {
+    const at = world();
+    const time = serviceClock(at.clock);
+    call(at, time);
+    call(at, time, { [when]: 600_000 });
+    const vague = time.now();
+    expect(vague?.earliest).toBeLessThanOrEqual(at.trueTime);
+    expect(vague?.latest).toBeGreaterThanOrEqual(at.trueTime);
+    expect(vague && vague.latest - vague.earliest).toBeGreaterThan(600_000);
+    call(at, time);
+    const now = time.now();
+    expect(now?.earliest).toBeLessThanOrEqual(at.trueTime);
+    expect(now?.latest).toBeGreaterThanOrEqual(at.trueTime);
+    expect(now && now.latest - now.earliest).toBeLessThan(1_100);
+  }
 });
 
 test('what is known widens with age', () => {
@@ -178,10 +202,10 @@ test.each(['before', 'after'])(
 test('a Date header that is none changes nothing', () => {
   const at = world();
   const time = serviceClock(at.clock);
-  time.observe(Number.NaN, at.clock.monotonic());
+  time.observe(Number.NaN, time.sending());
   expect(time.now()).toBeUndefined();
   call(at, time);
   const before = time.now();
-  time.observe(Date.parse('yesterday'), at.clock.monotonic());
+  time.observe(Date.parse('yesterday'), time.sending());
   expect(time.now()).toEqual(before);
 });
