@@ -27,12 +27,15 @@ export interface CreateTableReport {
 }
 
 const LOOK_MS = 1_000;
+/** States of a table that end by themselves. */
+const PASSING: readonly (string | undefined)[] = ['CREATING', 'UPDATING', 'DELETING'];
 
 /**
  * Makes the table and turns its TTL on; waits until both table and index can be used. On a table that is there already it checks that it
- * fits, and turns the TTL on if it is off. It may be run again at any time.
+ * fits, and turns the TTL on if it is off. One that is being deleted is waited for, and made anew. It may be run again at any time.
  *
- * @throws LeaseholdError `bad-option` when the table that is there does not fit; the SDK's errors otherwise; the signal's reason when it aborts.
+ * @throws LeaseholdError `bad-option` when the table that is there does not fit, `unavailable` when it is in a state that does not end by
+ * itself, such as ARCHIVED; the SDK's errors otherwise; the signal's reason when it aborts.
  * @see https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html
  */
 export async function createTable(
@@ -40,14 +43,13 @@ export async function createTable(
   signal: AbortSignal = new AbortController().signal,
 ): Promise<CreateTableReport> {
   const clock = clockOf(options);
-  const definition = tableDefinition(options);
+  const { ttl } = tableDefinition(options);
   const remote = service(options, clock);
   try {
-    const created = await create(remote, definition.create, signal);
-    const table = await untilActive(remote, options, clock, signal);
-    if (definition.ttl === undefined) return { created, ttl: 'none asked for' };
+    const { table, created } = await untilActive(remote, options, clock, signal);
+    if (ttl === undefined) return { created, ttl: 'none asked for' };
     if (table.MultiRegionConsistency === 'STRONG') return { created, ttl: 'unsupported' };
-    return { created, ttl: await turnTtlOn(remote, options.table, definition.ttl, signal) };
+    return { created, ttl: await turnTtlOn(remote, options.table, ttl, signal) };
   } finally {
     await remote.close();
   }
@@ -73,14 +75,20 @@ async function untilActive(
   options: CreateTableOptions,
   clock: Clock,
   signal: AbortSignal,
-): Promise<TableDescription> {
+): Promise<{ readonly table: TableDescription; readonly created: boolean }> {
   const names = namesOf(options, options.index);
+  const input = tableDefinition(options).create;
+  let created = await create(remote, input, signal);
   for (;;) {
     const table = await describe(remote, options.table, signal);
-    const fault = tableFault(table, names) ?? (options.index === false ? undefined : indexFault(table, names));
-    if (table && !fault) return table;
+    const unfit = tableFault(table, names);
+    if (unfit?.code === 'unavailable' && !PASSING.includes(table?.TableStatus)) throw unfit;
+    const fault = unfit ?? (options.index === false ? undefined : indexFault(table, names));
+    if (table && !fault) return { table, created };
     if (fault && fault.code !== 'unavailable') throw fault;
     await sleep(clock, LOOK_MS, signal);
+    // Not seen yet, or it was being deleted and is gone by now.
+    if (!table && (await create(remote, input, signal))) created = true;
   }
 }
 

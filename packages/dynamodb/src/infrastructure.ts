@@ -18,6 +18,7 @@ export function cloudFormation(design: DynamoDbTableDesign): string {
         UpdateReplacePolicy: 'Retain',
         Properties: {
           ...create,
+          TableName: nameOf(create.TableName),
           ...(ttl !== undefined && { TimeToLiveSpecification: { AttributeName: ttl, Enabled: true } }),
         },
       },
@@ -41,7 +42,7 @@ export function terraform(design: DynamoDbTableDesign): string {
   });
   const lines = [
     'resource "aws_dynamodb_table" "leasehold" {',
-    ...settings({ name: create.TableName, billing_mode: create.BillingMode, ...keys(create.KeySchema) }),
+    ...settings({ name: nameOf(create.TableName), billing_mode: create.BillingMode, ...keys(create.KeySchema) }),
     ...create.AttributeDefinitions.flatMap(({ AttributeName, AttributeType }) =>
       block('attribute', settings({ name: AttributeName, type: AttributeType })),
     ),
@@ -56,6 +57,11 @@ export function terraform(design: DynamoDbTableDesign): string {
     '}',
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/** A template names the table; an ARN is what comes of it. */
+function nameOf(table: string): string {
+  return /^arn:.*:table\/(.+)$/.exec(table)?.[1] ?? table;
 }
 
 function block(name: string, lines: readonly string[]): readonly string[] {

@@ -2,16 +2,23 @@ import type { KeySchemaElement, TableDescription } from '@aws-sdk/client-dynamod
 import { LeaseholdError } from '@leasehold/core';
 import type { TableNames } from './table-names.ts';
 
+/**
+ * The version of global tables whose replicas `DescribeTable` does not list. AWS documents `DescribeGlobalTable` as the way to find one,
+ * so it is refused where it shows, and may not show.
+ * See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_versions.html
+ */
+const LEGACY_GLOBAL = '2017.11.29';
+
 /** What is wrong with the table itself. A description that lacks a part says nothing about that part. */
 export function tableFault(table: TableDescription | undefined, names: TableNames): LeaseholdError | undefined {
   if (!table) return undefined;
-  const { TableStatus: status = 'ACTIVE', Replicas: replicas = [] } = table;
+  const { TableStatus: status = 'ACTIVE', Replicas: replicas = [], GlobalTableVersion: version } = table;
   if (status !== 'ACTIVE' && status !== 'UPDATING') {
     return new LeaseholdError('unavailable', `table ${names.table} is ${status}; wait until it is ACTIVE.`, {
       field: 'table',
     });
   }
-  if (replicas.length > 0 && table.MultiRegionConsistency !== 'STRONG') {
+  if ((replicas.length > 0 && table.MultiRegionConsistency !== 'STRONG') || version === LEGACY_GLOBAL) {
     return new LeaseholdError(
       'bad-option',
       `table ${names.table} is an eventually consistent global table: a condition is judged by one Region alone and the last writer wins, ` +
@@ -27,10 +34,13 @@ export function indexFault(table: TableDescription | undefined, names: TableName
   if (!table) return undefined;
   const { name, partition, sort } = names.index;
   const index = (table.GlobalSecondaryIndexes ?? []).find(({ IndexName }) => IndexName === name);
-  const remedy =
-    'add it as `leasehold aws create-table` would (see its text output), or set index to false: list then reads the whole table.';
   if (!index) {
-    return new LeaseholdError('bad-option', `table ${names.table} has no index ${name}; ${remedy}`, { field: 'index' });
+    return new LeaseholdError(
+      'bad-option',
+      `table ${names.table} has no index ${name}; name the one that the other processes on this table name, or add it as \`leasehold aws create-table\` ` +
+        'would (see its text output). Only where no process names one may index be false: list then reads the whole table.',
+      { field: 'index' },
+    );
   }
   if (index.IndexStatus === 'CREATING' || index.IndexStatus === 'DELETING') {
     return new LeaseholdError(
@@ -53,6 +63,13 @@ function keysFault(
 ): LeaseholdError | undefined {
   if (!schema) return undefined;
   const found = ['HASH', 'RANGE'].map((type) => schema.find(({ KeyType }) => KeyType === type)?.AttributeName);
+  if (field === 'index' && found[1] === undefined) {
+    return new LeaseholdError(
+      'bad-option',
+      `index: index ${names.index.name} of table ${names.table} has no sort key; name an index that has one.`,
+      { field },
+    );
+  }
   if (found[0] !== wanted[0] || found[1] !== wanted[1]) {
     return new LeaseholdError(
       'bad-option',

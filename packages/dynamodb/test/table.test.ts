@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
+import { DeleteTableCommand } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createLeaseBroker, createTaskClient, sweepTasks } from '@leasehold/core';
 import { memoryBroker, memoryQueue } from '@leasehold/core/memory';
@@ -64,6 +65,22 @@ describe('making a table', () => {
     expect(one.server.faults.calls('DescribeTable')).toBe(3);
   });
 
+  test('a table that is being deleted is waited for, and made anew; one that was archived is not waited for', async () => {
+    const design = { ...connection(), table: 'leaving', clock: one.clock };
+    await createTable(design);
+    one.server.faults.on('DescribeTable', async (call) => {
+      const answer = await describedAs({ TableStatus: 'DELETING' })(call);
+      await one.client().send(new DeleteTableCommand({ TableName: 'leaving' }));
+      return answer;
+    });
+    let done: unknown;
+    void createTable(design).then((report) => (done = report));
+    expect(await one.time.until(() => done !== undefined, 10_000)).toBe(true);
+    expect(done).toMatchObject({ created: true });
+    one.server.faults.on('DescribeTable', describedAs({ TableStatus: 'ARCHIVED' }));
+    await expect(createTable(design)).rejects.toMatchObject({ code: 'unavailable', field: 'table' });
+  });
+
   test('a TTL is turned on where it is off, and one on another attribute is refused', async () => {
     const answerWith =
       (json: JsonObject): Fault =>
@@ -116,6 +133,13 @@ describe('opening', () => {
     await expect(open(options)).rejects.toMatchObject(error);
   });
 
+  test('an index without a sort key is not one to be named', async () => {
+    const KeySchema = [{ AttributeName: 'GSI1PK', KeyType: 'HASH' }];
+    one.server.faults.on('DescribeTable', describedAs({ GlobalSecondaryIndexes: [{ IndexName: 'GSI1', KeySchema }] }));
+    const opening = open({ index: { name: 'GSI1', partition: 'GSI1PK' } });
+    await expect(opening).rejects.toThrow(/GSI1 of table made has no sort key; name an index that has one\.$/);
+  });
+
   test('an eventually consistent global table is refused, by the guard store too; a strongly consistent one is not', async () => {
     const Replicas = [{ RegionName: 'eu-west-1' }];
     one.server.faults.on('DescribeTable', describedAs({ Replicas }), { times: 2 });
@@ -130,6 +154,9 @@ describe('opening', () => {
     one.server.faults.on('DescribeTable', describedAs({ Replicas }), { times: 2 });
     await expect(createTable({ ...connection(), table: 'made' })).rejects.toMatchObject({ field: 'table' });
     one.server.faults.reset();
+    // The legacy version, where it shows, has no list of replicas.
+    one.server.faults.on('DescribeTable', describedAs({ GlobalTableVersion: '2017.11.29' }));
+    await expect(open({})).rejects.toMatchObject({ code: 'bad-option', field: 'table' });
   });
 
   test('a table that is not ready yet is unavailable, and one that is being changed is not', async () => {
@@ -213,6 +240,12 @@ describe('as text', () => {
   }
 `);
     expect(hcl).toContain('  ttl {\n    attribute_name = "on"\n    enabled        = true\n  }');
+  });
+
+  test('a table that is given by its ARN is called by its name', () => {
+    const table = 'arn:aws:dynamodb:eu-central-1:123456789012:table/tasks';
+    expect(cloudFormation({ table })).toContain("TableName: 'tasks'");
+    expect(terraform({ table })).toMatch(/ name += "tasks"\n/);
   });
 
   test('without an index or a TTL neither is made, and what is special in a language is not taken for it', () => {
