@@ -37,6 +37,8 @@ const json = (ended: Ended): unknown => {
   expect({ code: ended.code, stderr: ended.stderr }).toEqual({ code: 0, stderr: '' });
   return JSON.parse(ended.stdout);
 };
+const KMS_NOTE =
+  'note: a queue that is encrypted with a KMS key of yours also needs kms:Decrypt and kms:GenerateDataKey on that key\n';
 const QUEUE = 'https://sqs.eu-central-1.amazonaws.com/123456789012/tickets';
 
 /** A queue with a dead-letter queue, and what workers left there. */
@@ -176,22 +178,12 @@ test('operators look at tasks on DynamoDB and SQS, answer, sweep, redrive and ca
 });
 
 test('a policy names table and queues where they are, and the table as text is the one that is made', async () => {
-  const policy = json(
-    await here([
-      'aws',
-      'policy',
-      '--role',
-      'worker',
-      '--table',
-      'tasks',
-      '--prefix',
-      'desk/',
-      '--queue',
-      QUEUE,
-      '--dead-letter-queue',
-      `${QUEUE}-dead`,
-    ]),
-  ) as { Statement: { Resource: string; Action: string[]; Condition?: unknown }[] };
+  const queues = ['--queue', QUEUE, '--dead-letter-queue', `${QUEUE}-dead`];
+  const printed = await here(['aws', 'policy', '--role', 'worker', '--table', 'tasks', '--prefix', 'desk/', ...queues]);
+  expect(printed).toMatchObject({ code: 0, stderr: KMS_NOTE });
+  const policy = JSON.parse(printed.stdout) as {
+    Statement: { Resource: string; Action: string[]; Condition?: unknown }[];
+  };
   expect(policy.Statement.map(({ Resource }) => Resource)).toEqual([
     'arn:aws:dynamodb:eu-central-1:123456789012:table/tasks',
     'arn:aws:dynamodb:eu-central-1:123456789012:table/tasks',
@@ -201,6 +193,8 @@ test('a policy names table and queues where they are, and the table as text is t
   expect(JSON.stringify(policy.Statement[0]?.Condition)).toContain('desk/task#*');
   const alone = await here(['aws', 'policy', '--role', 'worker']);
   expect(alone.stderr).toBe('note: about the table alone; give --queue for what is needed of SQS\n');
+  const guard = await here(['aws', 'policy', '--role', 'guard', ...queues]);
+  expect(guard.stderr).toBe('note: the role guard needs no queue\n');
   const text = (...more: string[]): Promise<Ended> =>
     here(['aws', 'table', '--table', 'tasks', '--sort-key', 'sk', '--no-ttl', ...more]);
   const stack = await text('--format', 'cloudformation', '--index', 'open');

@@ -22,7 +22,7 @@ export interface ServiceClock {
 }
 
 /** The monotonic instant, and how far the wall clock was ahead of it. */
-export interface Sending {
+interface Sending {
   readonly at: number;
   readonly wallLead: number;
 }

@@ -58,5 +58,7 @@ function design(command: Command): Command {
     .option('--ttl <name>', 'the attribute of its TTL (default: ttl)')
     .option('--no-ttl', 'no TTL: ended tasks stay')
     .option('--index <name>', 'the index for "list" (default: leasehold-open)')
+    .option('--index-partition <name>', 'its partition key (default: lane)')
+    .option('--index-sort <name>', 'its sort key (default: lane_at)')
     .option('--no-index', 'no index: "list" and "sweep" read the whole table');
 }

@@ -72,8 +72,10 @@ export function sqsStatements(
   if (calls.deadLetters.length > 0 && queue && !deadLetters)
     notes.push('without --dead-letter-queue it allows nothing there');
   if (calls.queue.length === 0 && (queue ?? deadLetters)) notes.push(`the role ${role} needs no queue`);
-  return {
-    statements: [...allow('Queue', calls.queue, queue), ...allow('DeadLetters', calls.deadLetters, deadLetters)],
-    notes,
-  };
+  const statements = [...allow('Queue', calls.queue, queue), ...allow('DeadLetters', calls.deadLetters, deadLetters)];
+  if (statements.length > 0)
+    notes.push(
+      'a queue that is encrypted with a KMS key of yours also needs kms:Decrypt and kms:GenerateDataKey on that key',
+    );
+  return { statements, notes };
 }

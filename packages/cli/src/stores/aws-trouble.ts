@@ -17,7 +17,9 @@ const UNKNOWN: readonly string[] = [
 const SOURCES =
   'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN, where they are temporary), the profile of AWS_PROFILE in ~/.aws, or the role of the container or machine';
 /** How the driver words the hint of a key that does not fit. */
-const KEY_HINT = /write (keys|index): \{(?: name: '[^']+',)? partition: '([^']+)'(?:, sort: '([^']+)')? \}\.$/;
+const KEY_HINT = /write (keys|index): \{(?: name: '([^']+)',)? partition: '([^']+)'(?:, sort: '([^']+)')? \}\.$/;
+/** How it begins to speak of an index that is not there. */
+const NO_INDEX = /^table .+? has no index [^;]+(?=;)/;
 
 /** An error that is about the access to AWS, or about the key of a table, in words for a command line; nothing for every other. */
 export function awsTrouble(error: unknown, said: string, writing: Writing): CliFailure | undefined {
@@ -50,18 +52,25 @@ function optionTrouble(field: string | undefined, message: string, said: string,
     const add = writing === 'options' ? 'give --region' : `add ${mark}region=eu-central-1 to it`;
     return `no region was given, nor found; ${add}, or set AWS_REGION.`;
   }
-  const [, of, partition = '', sort] = KEY_HINT.exec(message) ?? [];
+  const missing = NO_INDEX.exec(message)?.[0];
+  if (missing !== undefined) {
+    const [index, none] =
+      writing === 'options' ? ['--index NAME', '--no-index'] : [`${mark}index=NAME`, `${mark}index=none`];
+    return `${missing}; name the one that the workers name with ${index}, its keys too if they are other ones, or add it as "leasehold aws table" prints it. ${none} is for tables where no worker names one.`;
+  }
+  const [, of, name, partition, sort] = KEY_HINT.exec(message) ?? [];
   if (of === undefined) return undefined;
-  const [keys, other] =
-    writing === 'options'
-      ? [
-          `--partition-key ${partition}${sort === undefined ? '' : ` --sort-key ${sort}`}`,
-          '--index NAME, or --no-index',
-        ]
-      : [
-          `${mark}partition-key=${partition}${sort === undefined ? '' : `&sort-key=${sort}`}`,
-          `${mark}index=NAME, or ${mark}index=none`,
-        ];
-  const alone = sort === undefined ? ', and no sort key' : '';
-  return message.replace(KEY_HINT, of === 'keys' ? `write ${keys}${alone}.` : `name another one with ${other}.`);
+  const parts =
+    of === 'keys'
+      ? { 'partition-key': partition, 'sort-key': sort }
+      : { index: name, 'index-partition': partition, 'index-sort': sort };
+  const alone = of === 'keys' && sort === undefined ? ', and no sort key' : '';
+  return message.replace(KEY_HINT, () => `write ${written(parts, mark, writing)}${alone}.`);
+}
+
+function written(parts: Readonly<Record<string, string | undefined>>, mark: string, writing: Writing): string {
+  const given = Object.entries(parts).filter((part): part is [string, string] => part[1] !== undefined);
+  return writing === 'options'
+    ? given.map(([name, value]) => `--${name} ${value}`).join(' ')
+    : mark + given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
 }

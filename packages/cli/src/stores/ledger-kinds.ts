@@ -30,15 +30,31 @@ export const LEDGER_KINDS: Readonly<Record<LedgerKindName, LedgerKind>> = {
   },
   dynamodb: {
     form: 'dynamodb:TABLE?region=REGION&endpoint=URL',
-    options: ['region', 'endpoint', 'prefix', 'partition-key', 'sort-key', 'ttl', 'index'],
+    options: [
+      'region',
+      'endpoint',
+      'prefix',
+      'partition-key',
+      'sort-key',
+      'ttl',
+      'index',
+      'index-partition',
+      'index-sort',
+    ],
     async open({ place, options, said }) {
       const { dynamoDbLedger } = await loadDynamoDb(said);
-      const { region, endpoint, 'partition-key': partitionKey, 'sort-key': sortKey, ...written } = options;
+      const { region, endpoint, ...written } = options;
       return dynamoDbLedger({
         table: place,
         ...given('region', region),
         ...given('endpoint', endpoint),
-        ...tableOptions({ ...written, ...given('partitionKey', partitionKey), ...given('sortKey', sortKey) }),
+        ...tableOptions({
+          ...written,
+          ...given('partitionKey', written['partition-key']),
+          ...given('sortKey', written['sort-key']),
+          ...given('indexPartition', written['index-partition']),
+          ...given('indexSort', written['index-sort']),
+        }),
       });
     },
     remedy: {
