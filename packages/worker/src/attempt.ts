@@ -7,12 +7,12 @@ import {
   stowResult,
 } from '@leasehold/core';
 import { backoffDelay, openEffects } from '@leasehold/core';
-import type { Content, FollowUp, Lost, Outcome, Stage, TaskError, TaskLease, TaskMessage } from '@leasehold/core';
+import type { Content, FollowUp, Lost, Stage, TaskLease, TaskMessage } from '@leasehold/core';
 import { TaskAborted, type AbortCause } from './abort-reason.ts';
 import type { AttemptPort } from './attempt-port.ts';
 import { receiptOf, rejectResult } from './attempt-result.ts';
+import { askHuman, close, finishClosing, handOff, release } from './attempt-endings.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
-import { closeOpenEffects } from './closing.ts';
 import type { TaskDefinition } from './define-task.ts';
 import type { EffectHost } from './effect.ts';
 import { ClosingSignal } from './effect.ts';
@@ -173,6 +173,12 @@ export class Attempt implements Kept, Limited {
   /** Runs to the end, then calls `done`. Never throws. */
   run(done: (outcome: AttemptOutcome) => void): void {
     this.#done = done;
+    // The claim was answered when the lease was over: nothing of the task starts, not even a beat.
+    if (this.task.lost) {
+      this.task.announce('task_left_to_lapse', { cause: 'late-claim' });
+      void this.#conclude({ error: this.task.lost });
+      return;
+    }
     this.services.heartbeat.keep(this);
     this.task.carryProgress(this.stage, this.reason);
     if (this.task.record.closing) void this.#conclude();
@@ -210,13 +216,16 @@ export class Attempt implements Kept, Limited {
   async #runClosing(): Promise<AttemptOutcome> {
     const { record } = this.task;
     this.closing = true;
-    // The handler is run again only to learn how to read its effects back; it commits nothing.
-    const needsHandler = openEffects(record).some((name) => record.effects[name]?.lookUrl === undefined);
+    // The handler is run again only to learn how to read its effects back; it commits nothing. One that never ends cannot keep the task for ever:
+    // what it has not reached when the attempts are over stays in doubt.
+    const needsHandler =
+      record.failures <= this.definition.attempts &&
+      openEffects(record).some((name) => record.effects[name]?.lookUrl === undefined);
     if (needsHandler) {
       const end = await new Promise<HandlerEnd>((resolve) => this.#handle(resolve));
       if (end === 'running') return 'leaked';
     }
-    return this.#finishClosing(record.closing?.to === 'cancelled' ? 'cancelled' : 'dead-lettered');
+    return finishClosing(this, record.closing?.to === 'cancelled' ? 'cancelled' : 'dead-lettered');
   }
 
   /** Something of this attempt goes on that cannot be stopped: nothing is given back, the lease lapses. */
@@ -269,7 +278,7 @@ export class Attempt implements Kept, Limited {
     this.reject(value);
     this.services.heartbeat.keep(this);
     if (task.record.cancelRequested)
-      return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
+      return close(this, 'cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
     const open = new LeaseholdError(
       'in-doubt',
       `The handler returned although ${answer.refused.message}; let the error of ctx.effect end it, and keep the name of an effect across versions.`,
@@ -283,12 +292,12 @@ export class Attempt implements Kept, Limited {
     const cause = this.aborted.reason?.reason;
     if (task.lost || cause === 'lost') return 'lost';
     if (cause === 'cancelled' || (error instanceof ClosingSignal && task.record.cancelRequested)) {
-      return this.#close('cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
+      return close(this, 'cancelled', { errorClass: 'cancelled', code: 'cancelled', message: 'cancelled on request' });
     }
-    if (error instanceof HandOffSignal) return this.#handOff(error.message);
-    if (error instanceof AskHumanSignal && cause === undefined) return this.#askHuman(error.message);
-    if (cause === 'draining') return this.#release(toTaskError(this.aborted.reason), 0, false);
-    if (isPermanentError(error) && cause === undefined) return this.#close('dead-lettered', toTaskError(error));
+    if (error instanceof HandOffSignal) return handOff(this, error.message);
+    if (error instanceof AskHumanSignal && cause === undefined) return askHuman(this, error.message);
+    if (cause === 'draining') return release(this, toTaskError(this.aborted.reason), 0, false);
+    if (isPermanentError(error) && cause === undefined) return close(this, 'dead-lettered', toTaskError(error));
     return this.#failed(
       cause === undefined ? error : this.aborted.reason,
       isRetryableError(error) ? error.delayMs : undefined,
@@ -301,77 +310,10 @@ export class Attempt implements Kept, Limited {
     const failures = record.failures + 1;
     const capped = this.aborted.reason?.reason === 'lease-cap';
     if (failures >= this.definition.attempts && !(capped && this.progressed))
-      return this.#close('dead-lettered', reason);
+      return close(this, 'dead-lettered', reason);
     // In place, the broker would go on counting from where it is.
-    if (capped) return this.#handOff(reason.message);
-    return this.#release(reason, delayMs ?? backoffDelay(this.definition.backoff, failures), true);
-  }
-
-  async #askHuman(question: string): Promise<AttemptOutcome> {
-    let outcome: Outcome;
-    try {
-      outcome = await this.port.askHuman(question);
-    } catch (error) {
-      // The message does not fit into the record, and will not the next time.
-      return this.#close('dead-lettered', toTaskError(error));
-    }
-    this.services.heartbeat.drop(this);
-    return outcome === 'done' ? 'waiting-human' : this.#notDone(outcome);
-  }
-
-  async #handOff(reason: string): Promise<AttemptOutcome> {
-    if (this.#abandoned.length > 0) return this.leaked(Promise.all(this.#abandoned));
-    this.services.heartbeat.drop(this);
-    const outcome = await this.port.handOff({ reason, progressed: this.progressed });
-    return outcome === 'done' ? 'handed-off' : this.#notDone(outcome);
-  }
-
-  async #release(error: TaskError, delayMs: number, failure: boolean): Promise<AttemptOutcome> {
-    if (this.#abandoned.length > 0) return this.leaked(Promise.all(this.#abandoned));
-    this.services.heartbeat.drop(this);
-    const outcome = await this.port.release({ error, delayMs, failure });
-    return outcome === 'done' ? 'released' : this.#notDone(outcome);
-  }
-
-  /** Out by another path than settling. With an effect open: a new token, read back, then the end. */
-  async #close(to: 'dead-lettered' | 'cancelled', error: TaskError): Promise<AttemptOutcome> {
-    const { task } = this.port;
-    const open = openEffects(task.record).filter((name) => task.carriedFinding(name) === undefined);
-    if (to === 'dead-lettered' && open.length === 0) {
-      this.services.heartbeat.drop(this);
-      const outcome = await this.port.deadLetter(error);
-      return outcome === 'done' ? 'dead-lettered' : this.#notDone(outcome);
-    }
-    this.closing = true;
-    this.services.heartbeat.keep(this);
-    const closing = {
-      to: to === 'cancelled' ? 'cancelled' : 'dead_lettered',
-      reason: error.message,
-      errorClass: error.errorClass,
-    } as const;
-    const begun = await this.port.beginClose(closing);
-    if (begun !== 'done') return this.#notDone(begun);
-    return this.#finishClosing(to);
-  }
-
-  async #finishClosing(to: 'dead-lettered' | 'cancelled'): Promise<AttemptOutcome> {
-    await closeOpenEffects(this);
-    this.services.heartbeat.drop(this);
-    const ended = await this.port.endClose();
-    if (ended !== 'done') return this.#notDone(ended);
-    if (this.port.task.record.state !== 'running') return to;
-    // What exists outside cannot be cancelled: the next attempt finds it verified and settles.
-    const error = {
-      errorClass: 'settle-wins',
-      code: 'settle-wins',
-      message: 'an effect exists already, so the task goes on to settle',
-    };
-    return this.#release(error, 0, false);
-  }
-
-  #notDone(outcome: Exclude<Outcome, 'done'>): AttemptOutcome {
-    if (outcome === 'unknown') return 'unknown';
-    return 'lost' in outcome ? 'lost' : 'unknown';
+    if (capped) return handOff(this, reason.message);
+    return release(this, reason, delayMs ?? backoffDelay(this.definition.backoff, failures), true);
   }
 
   #rejectAs(outcome: AttemptOutcome, value: unknown): AttemptOutcome {
@@ -384,7 +326,8 @@ export class Attempt implements Kept, Limited {
     rejectResult(this.port.task, this.lastEffect, value, this.services.onRejected);
   }
 
-  get #abandoned(): readonly Promise<unknown>[] {
+  /** Calls that go on although nobody waits for them any longer. */
+  get abandoned(): readonly Promise<unknown>[] {
     return this.#outside?.abandoned ?? [];
   }
 

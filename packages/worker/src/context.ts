@@ -191,6 +191,7 @@ async function effect(
   }
   try {
     checkNames(options, EFFECT_OPTIONS, `effect(${JSON.stringify(name)}).`);
+    if (options.quiesce !== undefined) parseDuration(options.quiesce, `effect(${JSON.stringify(name)}).quiesce`);
   } catch (cause) {
     throw new PermanentError((cause as LeaseholdError).message, { cause });
   }

@@ -1,4 +1,4 @@
-import { LeaseholdError } from '@leasehold/core';
+import { LeaseholdError, type Lost } from '@leasehold/core';
 import type { Attempt } from './attempt.ts';
 import type { EffectHost } from './effect.ts';
 
@@ -21,6 +21,8 @@ export function createEffectHost(attempt: Attempt): EffectHost {
     },
     identified: attempt.message.identity === 'task-id' || attempt.definition.identity === 'message-id',
     context(key, signal) {
+      // Asked for anew at every step of a read-back: none is started once a write was refused.
+      if (task.lost) throw lostLease(task.lost);
       const { traceparent } = attempt.message;
       return {
         idempotencyKey: key,
@@ -54,17 +56,20 @@ export function createEffectHost(attempt: Attempt): EffectHost {
         const ownership = task.ownership();
         if (!attempt.closing) attempt.throwIfAborted();
         if (ownership === 'held') return;
-        if (ownership === 'lost')
-          throw new LeaseholdError(
-            'ownership',
-            `The lease is lost: ${task.lost?.message ?? 'it was given back'}. Nothing was started.`,
-          );
+        if (ownership === 'lost') throw lostLease(task.lost);
         if (!(clock.monotonic() < until))
           throw new LeaseholdError('ownership', 'The lease was not confirmed in time. Nothing was started.');
         await change(attempt, until, () => heartbeat.nudge(attempt));
       }
     },
   };
+}
+
+function lostLease(lost: Lost | undefined): LeaseholdError {
+  return new LeaseholdError(
+    'ownership',
+    `The lease is lost: ${lost?.message ?? 'it was given back'}. Nothing was started.`,
+  );
 }
 
 /** Bare where that is unambiguous, else as a quoted string (RFC 9651, section 3.3.3). */

@@ -1,4 +1,12 @@
-import { LeaseholdError, PermanentError, RetryableError, hashJson, isPermanentError, sleep } from '@leasehold/core';
+import {
+  boundedCall,
+  LeaseholdError,
+  PermanentError,
+  RetryableError,
+  hashJson,
+  isPermanentError,
+  sleep,
+} from '@leasehold/core';
 import type { ApplyOutcome, EffectRecord } from '@leasehold/core';
 import type { EffectOptions, VerifiedEffect } from './effect-options.ts';
 import { answered } from './human.ts';
@@ -32,6 +40,9 @@ export class EffectInDoubt extends RetryableError {
 }
 
 const VERIFY = { tries: 4, firstMs: 200 };
+const CLOSING_TRIES = 3;
+/** How long one call of a closing may take. Nothing aborts a closing, and no limit of a stage ends it. */
+const CLOSING_CALL_MS = 30_000;
 
 /** Intent, commit, read-back, receipt: an irreversible call that a retry reads back before it would make it again. */
 export async function runEffect<Committed, Found>(
@@ -69,7 +80,7 @@ export async function runEffect<Committed, Found>(
     await host.confirmed();
     host.enter('commit', `reading back ${name}`);
     if (options.readBack === 'human' && !host.closing) return toldByHuman(host, name, options, key);
-    const result = await attemptReadBack(host, name, () => readBack(host, options, key, known, host.signal));
+    const result = await attemptReadBack(host, name, (signal) => readBack(host, options, key, known, signal));
     if (result.state === 'found') return await verified(host, name, options, key, result.found, 'read-back');
     if (host.closing) {
       // A call that is answered by replaying cannot be read back without making it.
@@ -84,7 +95,7 @@ export async function runEffect<Committed, Found>(
   return commitAndVerify(host, name, options, key);
 }
 
-/** Reads an open effect back for a closing: what cannot tell after a few tries stays in doubt. */
+/** Reads an open effect back for a closing: what cannot tell after a few tries stays in doubt. Starts nothing once the lease is lost. */
 export async function findForClosing(
   host: EffectHost,
   name: string,
@@ -93,10 +104,11 @@ export async function findForClosing(
   read: (signal: AbortSignal) => Promise<ReadBackResult<unknown>>,
 ): Promise<void> {
   const { task } = host;
-  for (let tries = 1; tries <= 3; tries++) {
-    const result = await attemptReadBack(host, name, () => read(host.signal));
+  for (let tries = 1; tries <= CLOSING_TRIES && !task.lost; tries++) {
+    const result = await attemptReadBack(host, name, read);
     if (result.state === 'found') {
-      task.carryFinding(name, { status: 'verified', ...(await receiptIfAny(name, options, result.found, record)) });
+      const receipt = await receiptIfAny(host, name, options, result.found, record);
+      task.carryFinding(name, { status: 'verified', ...receipt });
       return;
     }
     if (result.state !== 'unknown') {
@@ -105,6 +117,7 @@ export async function findForClosing(
     }
     await sleep(host.clock, VERIFY.firstMs * tries);
   }
+  if (task.lost) return;
   task.announce('effect_in_doubt', { effect: name });
   task.carryFinding(name, { status: 'in_doubt' });
 }
@@ -138,13 +151,14 @@ function unread(key: string): string {
 
 /** What was found exists, whether its receipt can be made or not. */
 async function receiptIfAny(
+  host: EffectHost,
   name: string,
   options: EffectOptions<unknown, unknown> | undefined,
   found: unknown,
   record: EffectRecord,
 ): Promise<Receipt> {
   try {
-    if (options) return await receiptOf(name, options, found);
+    if (options) return await receiptOf(host, name, options, found);
   } catch {
     // As without one.
   }
@@ -157,11 +171,12 @@ interface Receipt {
 }
 
 async function receiptOf<Found>(
+  host: EffectHost,
   name: string,
   options: Pick<EffectOptions<unknown, Found>, 'receipt'>,
   found: Found,
 ): Promise<Receipt> {
-  const receipt = await options.receipt(found);
+  const receipt = await inTime(host, 'making a receipt', async () => options.receipt(found));
   if (typeof receipt?.externalId !== 'string' || typeof receipt.status !== 'string') {
     throw new PermanentError(`receipt of effect "${name}" has to answer {externalId, status}, both text.`);
   }
@@ -228,7 +243,7 @@ async function commitAndVerify<Committed, Found>(
   }
   host.enter('verify', `verifying ${name}`);
   for (let tries = 1; ; tries++) {
-    const result = await attemptReadBack(host, name, () => readBack(host, options, key, undefined, host.signal));
+    const result = await attemptReadBack(host, name, (signal) => readBack(host, options, key, undefined, signal));
     if (result.state === 'found') return await verified(host, name, options, key, result.found, 'commit', committedAt);
     if (result.state === 'refused') throw refusedForGood(name, result.status);
     if (tries >= VERIFY.tries) throw inDoubt(host, name, result.state === 'unknown' ? result : {});
@@ -246,20 +261,29 @@ async function afterFailedCommit<Committed, Found>(
 ): Promise<VerifiedEffect<Found>> {
   if (host.signal.aborted || host.task.lost || typeof options.readBack === 'string') throw error;
   const record = host.task.record.effects[name];
-  const result = await attemptReadBack(host, name, () => readBack(host, options, key, record, host.signal));
+  const result = await attemptReadBack(host, name, (signal) => readBack(host, options, key, record, signal));
   if (result.state === 'found') return await verified(host, name, options, key, result.found, 'read-back');
   if (result.state === 'refused') throw refusedForGood(name, result.status);
   throw error;
+}
+
+/** While the task is closed, a call has its time and no more; else it has what the attempt has. */
+function inTime<Result>(
+  host: EffectHost,
+  what: string,
+  call: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  return host.closing ? boundedCall(host.clock, what, CLOSING_CALL_MS, call) : call(host.signal);
 }
 
 /** A read-back that throws cannot tell, unless it was called off or says that asking again is no use. */
 async function attemptReadBack<Found>(
   host: EffectHost,
   name: string,
-  read: () => Promise<ReadBackResult<Found>>,
+  read: (signal: AbortSignal) => Promise<ReadBackResult<Found>>,
 ): Promise<ReadBackResult<Found>> {
   try {
-    const result = await read();
+    const result = await inTime(host, 'reading back', read);
     host.task.announce('effect_read_back', { effect: name, cause: result.state });
     return result;
   } catch (error) {
@@ -282,7 +306,7 @@ async function verified<Committed, Found>(
   via: 'read-back' | 'commit',
   committedAt?: number,
 ): Promise<VerifiedEffect<Found>> {
-  const receipt = await receiptOf(name, options, found);
+  const receipt = await receiptOf(host, name, options, found);
   host.task.carryFinding(name, { status: 'verified', ...receipt, ...(committedAt !== undefined && { committedAt }) });
   host.task.announce('effect_verified', {
     effect: name,

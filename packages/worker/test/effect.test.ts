@@ -267,6 +267,18 @@ test('one name is one effect: asked for twice at once, the second is refused and
   await world.end();
 });
 
+test('a quiet time that is none is refused before anything of its effect starts', async () => {
+  const world = new World();
+  const a = world.host('a');
+  a.work([task(world, a, (ctx) => make(world, a, ctx, 'create', 'plain', { quiesce: 'a minute' as never }))]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(outside(a)).toEqual([]);
+  expect(world.record(id)).toMatchObject({ state: 'dead_lettered', attempt: 1, effects: {} });
+  expect(world.record(id)?.lastError?.message).toMatch(/effect\("create"\)\.quiesce is "?a minute"?/);
+  await world.end();
+});
+
 test('effects of different names may be made at once', async () => {
   const world = new World();
   const a = world.host('a');

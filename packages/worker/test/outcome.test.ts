@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { sleep, type ContentStore } from '@leasehold/core';
 import { defineTask, PermanentError, type TaskContext } from '@leasehold/worker';
-import { dropAnswer, failBefore } from '@leasehold/core/testing';
+import { delayAnswer, dropAnswer, failBefore } from '@leasehold/core/testing';
 import { World } from './harness.ts';
 import { make } from './making.ts';
 
@@ -251,6 +251,32 @@ test('a question waits for a person and is answered to the next attempt', async 
   expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 2, failures: 0 });
   await world.end();
 });
+
+test.each(['askHuman', 'handOff'] as const)(
+  'a beat that would meet the %s of its own handler announces no loss',
+  async (end) => {
+    const world = new World();
+    const a = world.host('a');
+    const run = a.work([
+      defineTask({
+        type: 'task',
+        lease: '30s',
+        async run(_input, ctx) {
+          if (ctx.attempt > 1) return;
+          await sleep(a.clock, 9_000);
+          await ctx[end]('May it run?');
+        },
+      }),
+    ]);
+    a.ledgerFaults.on('put', delayAnswer(2_500), { when: (next) => next.state !== 'running' });
+    await world.enqueue({ type: 'task' });
+    await world.until(() => Object.values(run.worker.stats.outcomes).some((count) => count > 0));
+    await world.clock.advance(10_000);
+    expect(run.worker.stats.outcomes).toMatchObject(end === 'askHuman' ? { 'waiting-human': 1 } : { 'handed-off': 1 });
+    expect(world.named('heartbeat_lost', 'handler_aborted')).toEqual([]);
+    await world.end();
+  },
+);
 
 test('a settle without an answer is repeated at once, and not left to a redelivery', async () => {
   const world = new World();

@@ -67,6 +67,28 @@ test('a claim that is answered after the drain deadline is aborted and released,
   expect(world.record(id)).toMatchObject({ state: 'queued', failures: 0, attempt: 1 });
 });
 
+test('a handler does not start under a lease that was over before its claim was answered', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const owned: string[] = [];
+  const run = a.work([
+    defineTask({ type: 'task', lease: '30s', run: (_input, ctx) => void owned.push(ctx.ownership) }),
+  ]);
+  // The claim is applied; the process stands still for longer than the lease.
+  a.ledgerFaults.on('put', async (call) => {
+    const answer = await call.apply();
+    world.clock.block(31_000);
+    return answer;
+  });
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.quiet);
+  expect(owned).toEqual(['held']);
+  expect(run.worker.stats).toMatchObject({ claimed: 2, outcomes: { lost: 1, settled: 1 } });
+  expect(world.named('task_left_to_lapse')).toMatchObject([{ cause: 'late-claim' }]);
+  expect(world.record(id)).toMatchObject({ state: 'settled', attempt: 2 });
+  await world.end();
+});
+
 test('stopping twice, or before running, is one stop', async () => {
   const world = new World();
   const a = world.host('a');
