@@ -21,6 +21,7 @@ const effect: Full<EffectRecord> = {
   externalStatus: 'open',
   lookUrl: 'https://tickets.test/.well-known/leasehold/look',
   intendedAt: 3,
+  leaseMs: 90_000,
   committedAt: 4,
   verifiedAt: 5,
 };

@@ -182,15 +182,51 @@ test('a task id is found as the page says', () => {
 });
 
 /** A broker that keeps no delay on a hand-back, so that what has to wait goes out as a copy. */
-function desk(): { readonly broker: LeaseBroker; readonly queue: MemoryQueue; readonly clock: VirtualClock } {
+function desk(format = cloudEvents()): {
+  readonly broker: LeaseBroker;
+  readonly queue: MemoryQueue;
+  readonly clock: VirtualClock;
+} {
   const clock = virtualClock();
   const queue = memoryQueue();
   const driver = memoryBroker({ queue, clock, releaseDelayMs: 0, sendDelayMs: 900_000 });
-  return { broker: createLeaseBroker({ driver, ledger: memoryLedger({ clock }), clock }), queue, clock };
+  return { broker: createLeaseBroker({ driver, ledger: memoryLedger({ clock }), clock, codec: format }), queue, clock };
 }
 
 test('messages bear the attributes the page names: at first, sent again, and dead-lettered', async () => {
-  const { broker, queue, clock } = desk();
+  const named = await lifeOf(desk(), (broker) => broker.enqueue([{ type: 'open-case', input: {}, taskId: 'task-1' }]));
+  const ours = { leaseholdtaskid: 'task-1' };
+  expect(named).toEqual([
+    ours,
+    { ...ours, leaseholdtoken: '1' },
+    { ...ours, leaseholdtoken: '2', leaseholdreason: 'permanent' },
+  ]);
+  const place = desk(plainJson({ type: 'open-case' }));
+  const body = new TextEncoder().encode('{}');
+  const unnamed = await lifeOf(place, () =>
+    memoryBroker({ queue: place.queue, clock: place.clock }).send(
+      [{ body, attributes: {} }],
+      new AbortController().signal,
+    ),
+  );
+  const still = { leaseholdidentity: 'message-id' };
+  const hashed = expect.stringMatching(/^[0-9a-f]{64}$/) as string;
+  expect(unnamed).toEqual([
+    {},
+    { ...still, leaseholdtaskid: hashed, leaseholdtoken: '1' },
+    { ...still, leaseholdtaskid: hashed, leaseholdtoken: '2', leaseholdreason: 'permanent' },
+  ]);
+  const [, attributes = []] = tables('Messages');
+  expect(attributes.flatMap((row) => codes(row['message attribute'])).toSorted()).toEqual(
+    Object.keys(unnamed.at(-1) ?? {}).toSorted(),
+  );
+});
+
+/** The attributes of a message as it was sent, after its task has failed once, and in the dead-letter queue. */
+async function lifeOf(
+  { broker, queue, clock }: ReturnType<typeof desk>,
+  send: (broker: LeaseBroker) => Promise<unknown>,
+): Promise<readonly (Readonly<Record<string, string>> | undefined)[]> {
   const during = async <Result>(work: Promise<Result>): Promise<Result> => {
     let ended = false;
     const end = (): void => void (ended = true);
@@ -209,7 +245,7 @@ test('messages bear the attributes the page names: at first, sent again, and dea
   };
   const error = { errorClass: 'permanent', code: 'E', message: 'no' };
 
-  await during(broker.enqueue([{ type: 'open-case', input: {}, taskId: 'task-1' }]));
+  await during(send(broker));
   const seen = [queue.messages[0]?.attributes];
   await during(broker.release(await take(), { error, delayMs: 60_000, failure: true }));
   await during(broker.drain());
@@ -217,13 +253,8 @@ test('messages bear the attributes the page names: at first, sent again, and dea
   await clock.advance(60_001);
   await during(broker.deadLetter(await take(), error));
   await during(broker.drain());
-  const dead = queue.deadLetterQueue.messages[0]?.attributes;
-  expect(seen).toEqual([{ leaseholdtaskid: 'task-1' }, { leaseholdtaskid: 'task-1', leaseholdtoken: '1' }]);
-  expect(dead).toMatchObject({ leaseholdtaskid: 'task-1', leaseholdtoken: '2', leaseholdreason: 'permanent' });
-  const [, attributes = []] = tables('Messages');
-  expect(attributes.flatMap((row) => codes(row['message attribute'])).toSorted()).toEqual(
-    Object.keys(dead ?? {})
-      .filter((name) => /^leasehold[a-z]+$/.test(name))
-      .toSorted(),
+  const ours = Object.entries(queue.deadLetterQueue.messages[0]?.attributes ?? {}).filter(([name]) =>
+    /^leasehold[a-z]+$/.test(name),
   );
-});
+  return [...seen, Object.fromEntries(ours)];
+}

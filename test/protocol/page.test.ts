@@ -4,6 +4,7 @@ import {
   EVENT_SOURCE,
   hashJson,
   HISTORY_LENGTH,
+  MOST_QUESTIONS,
   DEFAULT_LEASE_MS,
   DEFAULT_RETENTION_MS,
   leaseTiming,
@@ -80,6 +81,7 @@ test('the figures are those of the code', () => {
   const figures = [
     SCHEMA_VERSION,
     HISTORY_LENGTH,
+    MOST_QUESTIONS,
     MAX_INLINE_BYTES,
     256,
     EVENT_SOURCE,

@@ -13,6 +13,7 @@ import { runTask } from '@leasehold/worker/testing';
 
 const parts = { driver: memoryBroker(), ledger: memoryLedger() };
 const broker = createLeaseBroker(parts);
+const client = createTaskClient({ ledger: parts.ledger });
 const task = defineTask({ type: 'task', run: () => 'done' });
 const guarded = { mode: 'enforce', require: 'fence+key', retention: '30d' } as const;
 const table = { table: 'leasehold', region: 'eu-central-1' };
@@ -22,6 +23,9 @@ const typo = { nonsense: 1 };
 const takers: Record<string, () => unknown> = {
   'createLeaseBroker: nonsense': () => createLeaseBroker({ ...parts, ...typo }),
   'createTaskClient: nonsense': () => createTaskClient({ ledger: parts.ledger, ...typo }),
+  'client.wait: nonsense': () => client.wait('t', typo as object),
+  'client.answer: nonsense': () => client.answer('t', { approve: true, reason: '', ...typo }),
+  'client.list: nonsense': () => client.list({ limit: 10, ...typo }),
   'sweepTasks: nonsense': () => sweepTasks(parts, typo as object),
   'createWorker: nonsense': () => createWorker({ broker, tasks: [task], ...typo }),
   'createWorker: broker[0].nonsense': () => createWorker({ broker: [{ broker, weight: 1, ...typo }], tasks: [task] }),
@@ -63,6 +67,18 @@ test.each(Object.entries(takers))('%s', async (name, take) => {
       `${field?.replaceAll(/[.[\]]/g, '.')} is no option; there are [a-zA-Z, ]+\\.$`,
     ) as string,
   });
+});
+
+test.each<readonly [string, () => unknown]>([
+  ['approve', () => client.answer('t', { approve: 'no' as never, reason: '' })],
+  ['reason', () => client.answer('t', { approve: true } as never)],
+  ['handler', () => guard(memoryGuard(), guarded, undefined as never)],
+  ['run', () => withLease({ ledger: parts.ledger, taskId: 't', type: 'task' }, undefined as never)],
+  ['options', () => defineTask(null as never)],
+  ['options', () => createWorker(undefined as never)],
+])('%s that is missing, or of another kind, is refused by its name', async (field, take) => {
+  const refused = async (): Promise<unknown> => take();
+  await expect(refused()).rejects.toMatchObject({ code: 'bad-option', field });
 });
 
 test('An option that is undefined asks for nothing', () => {

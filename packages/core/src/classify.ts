@@ -23,6 +23,20 @@ export function isNetworkError(error: unknown): boolean {
   return NETWORK.has(code) || NETWORK.has((Object(cause) as { readonly code?: unknown }).code);
 }
 
+/** What to do about a backend that cannot be used, in a sentence after a space; empty where there is nothing to say. */
+export function remedyFor(code: BrokerErrorCode): string {
+  switch (code) {
+    case 'denied':
+      return ' Check that this process finds credentials, that they have not run out, and what they may do.';
+    case 'not-found':
+      return ' Check its name, the account and the region.';
+    case 'unavailable':
+      return ' Check its address and the network.';
+    default:
+      return '';
+  }
+}
+
 /** What an error of Leasehold's own, thrown inside a driver, comes down to. For the `classify` of drivers. */
 export function ownErrorCode({ code }: LeaseholdError): BrokerErrorCode {
   switch (code) {

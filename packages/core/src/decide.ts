@@ -18,7 +18,7 @@ import {
   withEffect,
   type Changes,
 } from './record-changes.ts';
-import { HISTORY_LENGTH, isLapsed, isNewerSchema, isTerminal, SCHEMA_VERSION } from './record.ts';
+import { isLapsed, isNewerSchema, isTerminal, MOST_QUESTIONS, SCHEMA_VERSION } from './record.ts';
 import type { Closing, EffectRecord, StoreTime, TaskRecord } from './record.ts';
 
 /**
@@ -234,6 +234,7 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
         status: 'intended',
         token: event.token,
         intendedAt: now.latest,
+        leaseMs: event.leaseMs,
       };
       return write(
         {
@@ -304,7 +305,7 @@ function ownersWrite(before: TaskRecord, event: OwnersEvent, now: StoreTime): De
         ...given,
         state: 'waiting_human',
         parked: event.parked,
-        human: [...(record.human ?? []), { question: event.question, askedAt: now.latest }].slice(-HISTORY_LENGTH),
+        human: [...(record.human ?? []), { question: event.question, askedAt: now.latest }].slice(-MOST_QUESTIONS),
       });
   }
 }
@@ -336,8 +337,11 @@ function cancel(record: TaskRecord, event: CancelEvent, now: StoreTime): Decisio
   if (record.state === 'cancelled') return refuse('cancelled', 'the task was cancelled already');
   if (record.state === 'dead_lettered') return refuse('dead-lettered', 'the task was dead-lettered');
   if (openEffects(record).length > 0) {
-    if (record.cancelRequested) return refuse('cancel-requested', 'the cancellation was asked for already');
-    return decision(record, event.opId, now, { cancelRequested: true }, 'any');
+    if (record.cancelRequested && record.state !== 'waiting_human')
+      return refuse('cancel-requested', 'the cancellation was asked for already');
+    // Its message is parked, so nobody would come by to read the effect back: it is to be sent again.
+    const again = record.state === 'waiting_human' && ({ state: 'queued' } as const);
+    return decision(record, event.opId, now, { cancelRequested: true, ...again }, 'any');
   }
   if (hasVerified(record)) return refuse('settle-wins', 'an effect of the task exists already; the task will settle');
   const error = { errorClass: 'cancelled', code: 'cancelled', message: event.reason };

@@ -3,12 +3,20 @@ import { publish, type LeaseholdEvent } from './channel.ts';
 import { sleep, type Clock } from './clock.ts';
 import { decide, isRefusal } from './decide.ts';
 import { enqueueTasks, followUpTask } from './enqueue.ts';
-import { readMessage, TASK_ID_ATTRIBUTE, TOKEN_ATTRIBUTE, type TaskCodec, type TaskMessage } from './envelope.ts';
-import { isLeaseholdError, LeaseholdError } from './errors.ts';
+import {
+  IDENTITY_ATTRIBUTE,
+  readMessage,
+  TASK_ID_ATTRIBUTE,
+  TOKEN_ATTRIBUTE,
+  type TaskCodec,
+  type TaskMessage,
+} from './envelope.ts';
+import { isLeaseholdError } from './errors.ts';
 import type { Refusal, TaskEvent } from './events.ts';
 import type { Acquired, Busy, Handled, Lease } from './lease.ts';
 import type { LedgerSession } from './ledger-session.ts';
 import type { Ownership } from './ownership.ts';
+import { parcelOf, unparcel } from './parked-message.ts';
 import type { Content, TaskRecord } from './record.ts';
 import { newOpId, type TaskLease } from './task-lease.ts';
 
@@ -54,13 +62,6 @@ export interface DeliveryDesk {
   finishDeadLettered(held: HeldDelivery, record: TaskRecord): Promise<boolean>;
 }
 
-/** A parked message. */
-interface Parcel {
-  readonly body: string;
-  readonly attributes: Readonly<Record<string, string>>;
-  readonly group_id?: string;
-}
-
 class HeldLease implements Lease {
   readonly kind = 'lease';
   readonly held: HeldDelivery;
@@ -99,6 +100,13 @@ export function deliveryDesk(parts: {
 }): DeliveryDesk {
   const { session, ledger, clock, codec } = parts;
   const background = new Set<Promise<unknown>>();
+  /** Deliveries whose message names no task. */
+  const unnamed = new WeakSet<HeldDelivery['delivery']>();
+  /** The attributes of a message that is sent again, or away. */
+  const attributesOf = ({ delivery }: HeldDelivery): Record<string, string> => ({
+    ...delivery.attributes,
+    ...(unnamed.has(delivery) && { [IDENTITY_ATTRIBUTE]: 'message-id' }),
+  });
   const longestDelay = (): number => Math.min(LONGEST_DELAY_MS, session.capabilities.releaseDelayMs);
 
   const announce = (
@@ -130,10 +138,11 @@ export function deliveryDesk(parts: {
     record?: TaskRecord,
   ): Promise<boolean> => {
     if (session.capabilities.deadLetter === 'none') {
+      if (session.capabilities.releaseDelayMs === 0) await sleep(clock, HOLD_MS);
       await session.release(held, longestDelay());
       return false;
     }
-    const attributes: Record<string, string> = { ...held.delivery.attributes, leaseholdreason: reason };
+    const attributes: Record<string, string> = { ...attributesOf(held), leaseholdreason: reason };
     if (record) {
       attributes[TASK_ID_ATTRIBUTE] = record.taskId;
       attributes[TOKEN_ATTRIBUTE] = String(record.fencingToken);
@@ -146,7 +155,7 @@ export function deliveryDesk(parts: {
     again: { readonly taskId: string; readonly token?: number; readonly once?: string },
     delayMs: number,
   ): Promise<boolean> => {
-    const attributes: Record<string, string> = { ...held.delivery.attributes, [TASK_ID_ATTRIBUTE]: again.taskId };
+    const attributes: Record<string, string> = { ...attributesOf(held), [TASK_ID_ATTRIBUTE]: again.taskId };
     if (again.token !== undefined) attributes[TOKEN_ATTRIBUTE] = String(again.token);
     const [sent] = await session.send([
       {
@@ -204,7 +213,9 @@ export function deliveryDesk(parts: {
     },
     async read(held) {
       try {
-        return readMessage(codec, session.driver.name, held.delivery);
+        const message = readMessage(codec, session.driver.name, held.delivery);
+        if (message.identity === 'message-id') unnamed.add(held.delivery);
+        return message;
       } catch (error) {
         // A codec of the user's may throw anything; the rest of the batch is not to suffer.
         const what = isLeaseholdError(error) ? error.message : 'the codec of this queue could not read it';
@@ -306,41 +317,11 @@ export function deliveryDesk(parts: {
       if (!ordered(lease.held) && (await copy(lease.held, { taskId: lease.taskId, token: lease.token }, 0))) return;
       await session.release(lease.held, 0);
     },
-    parcel(held) {
-      const { body, attributes, groupId } = held.delivery;
-      const most = Math.floor(ledger.capabilities.maxRecordBytes / 2);
-      const size = Math.ceil((body.byteLength * 4) / 3);
-      if (size > most) {
-        throw new LeaseholdError(
-          'content-too-large',
-          `A message of ${size} bytes cannot wait for a person: a record of ${ledger.driver.name} holds ${most} of it.`,
-          { field: 'input' },
-        );
-      }
-      return {
-        inline: {
-          body: Buffer.from(body).toString('base64'),
-          attributes,
-          ...(groupId !== undefined && { group_id: groupId }),
-        },
-      };
-    },
+    parcel: (held) => parcelOf(held.delivery, attributesOf(held), ledger.driver),
     async resend(record) {
-      const parked =
-        record.parked && 'inline' in record.parked ? (record.parked.inline as unknown as Parcel) : undefined;
+      const parked = unparcel(record);
       if (!parked) return false;
-      const [sent] = await session.send([
-        {
-          body: Buffer.from(parked.body, 'base64'),
-          attributes: {
-            ...parked.attributes,
-            [TASK_ID_ATTRIBUTE]: record.taskId,
-            [TOKEN_ATTRIBUTE]: String(record.fencingToken),
-          },
-          deduplicationId: `${record.taskId}:${record.fencingToken}`,
-          ...(parked.group_id !== undefined && { groupId: parked.group_id }),
-        },
-      ]);
+      const [sent] = await session.send([parked]);
       return sent !== undefined && 'messageId' in sent;
     },
     async finishSettled(held, record) {

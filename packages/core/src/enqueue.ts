@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { messageBytes, type BrokerSession } from './broker-session.ts';
+import { remedyFor } from './classify.ts';
 import type { OutgoingMessage } from './driver.ts';
 import { readMessage, taskIdOf, TASK_ID_ATTRIBUTE, type TaskCodec } from './envelope.ts';
 import { badOption, isLeaseholdError, LeaseholdError } from './errors.ts';
@@ -60,9 +61,9 @@ export async function enqueueTasks(
     const code = session.driver.classify(error);
     return tasks.map((task) => ({
       ok: false,
-      taskId: task.taskId ?? '',
+      taskId: (task as NewTask | null | undefined)?.taskId ?? '',
       code,
-      message: `${session.driver.name} cannot be reached (${code}); nothing was sent.`,
+      message: `${session.driver.name} cannot be reached (${code}); nothing was sent.${remedyFor(code)}`,
     }));
   }
   const prepared = tasks.map((task) => prepare(session, codec, task));
@@ -99,8 +100,15 @@ export function followUpTask(
 }
 
 function prepare(session: BrokerSession, codec: TaskCodec, task: NewTask): Prepared {
-  let taskId = task.taskId ?? '';
+  const given: unknown = task;
+  let taskId = '';
   try {
+    if (typeof given !== 'object' || given === null)
+      throw new LeaseholdError(
+        'bad-task',
+        `A task is an object with type and input; this is ${given === null ? 'null' : `a ${typeof given}`}.`,
+      );
+    taskId = task.taskId ?? '';
     const stranger = Object.keys(task).find((field) => !FIELDS.includes(field));
     if (stranger !== undefined) {
       throw new LeaseholdError('bad-task', `${stranger} is no field of a task; there are ${FIELDS.join(', ')}.`, {

@@ -5,6 +5,8 @@ import { hashJson, sha256, type Json } from './json.ts';
 export const TASK_ID_ATTRIBUTE = 'leaseholdtaskid';
 /** The fencing token the record had when the message was sent again. */
 export const TOKEN_ATTRIBUTE = 'leaseholdtoken';
+/** `message-id` on what is sent again of a message that named no task: it bears a task id now, and a second copy of the first would be another task. */
+export const IDENTITY_ATTRIBUTE = 'leaseholdidentity';
 /** The `source` of our own events; their `id` is the task id. */
 export const EVENT_SOURCE = 'leasehold';
 
@@ -82,7 +84,7 @@ export function readMessage(codec: TaskCodec, entity: string, message: RawMessag
     // Mostly the same text: one copy of it will do.
     idempotencyKey:
       idempotencyKey === undefined || idempotencyKey === taskId ? taskId : idField('idempotencykey', idempotencyKey),
-    identity: named === undefined ? 'message-id' : 'task-id',
+    identity: named === undefined || message.attributes[IDENTITY_ATTRIBUTE] === 'message-id' ? 'message-id' : 'task-id',
     ...(decoded.agentRunId !== undefined && { agentRunId: textField('agentrunid', decoded.agentRunId, MAX_ID_LENGTH) }),
     ...(decoded.traceparent !== undefined && { traceparent: decoded.traceparent }),
     ...(decoded.tracestate !== undefined && { tracestate: decoded.tracestate }),

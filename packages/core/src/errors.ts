@@ -49,7 +49,8 @@ export class RetryableError extends Error {
 
   constructor(message: string, detail: { delayMs?: number; cause?: unknown } = {}) {
     super(message, 'cause' in detail ? { cause: detail.cause } : undefined);
-    if (detail.delayMs !== undefined) this.delayMs = detail.delayMs;
+    // Not of NaN, such as a date in a `Retry-After` that was taken for a number: that would be no pause at all.
+    if (detail.delayMs !== undefined && Number.isFinite(detail.delayMs)) this.delayMs = detail.delayMs;
     Object.defineProperty(this, RETRYABLE, { value: true });
   }
 }

@@ -19,6 +19,7 @@ import type {
   Outcome,
   PolicyAnswer,
 } from './lease.ts';
+import { remedyFor } from './classify.ts';
 import { checkNames, type OptionNames } from './option-names.ts';
 import { checkPart } from './parts.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
@@ -159,9 +160,8 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     } catch (error) {
       if (isLeaseholdError(error) || signal?.aborted) throw error;
       const { name } = ledger.driver;
-      throw new LeaseholdError('unavailable', `the ledger ${name} cannot be opened (${errorLabel(error)}).`, {
-        cause: error,
-      });
+      const why = `the ledger ${name} cannot be opened (${errorLabel(error)}).${remedyFor(ledger.driver.classify(error))}`;
+      throw new LeaseholdError('unavailable', why, { cause: error });
     }
   };
   /** Without a ledger nothing could be claimed: what was taken would only use up its deliveries, and nobody would say why. */

@@ -55,6 +55,7 @@ const EFFECT: Readonly<Record<string, string>> = {
   external_status: 'externalStatus',
   look_url: 'lookUrl',
   intended_at: 'intendedAt',
+  lease_ms: 'leaseMs',
   committed_at: 'committedAt',
   verified_at: 'verifiedAt',
 };

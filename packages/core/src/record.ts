@@ -41,6 +41,8 @@ export interface EffectRecord {
   /** The guard's look endpoint, where the read-back goes through one: lets another process close the task. */
   readonly lookUrl?: string;
   readonly intendedAt: number;
+  /** The length of the lease it was intended under: what it allowed may have left until that was over. */
+  readonly leaseMs?: number;
   readonly committedAt?: number;
   readonly verifiedAt?: number;
 }
@@ -145,6 +147,9 @@ const MAJOR = 1;
 
 /** The number of progress claims a record keeps. */
 export const HISTORY_LENGTH = 8;
+
+/** Questions that one task may ask people. A handler that begins anew is to find all the answers it was given. */
+export const MOST_QUESTIONS = 64;
 
 /** True for `settled`, `dead_lettered` and `cancelled`. */
 export function isTerminal(state: TaskState): boolean {

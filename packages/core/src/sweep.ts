@@ -28,6 +28,8 @@ export interface SweepReport {
   readonly deadLetters: number;
   /** Dead letters without a record: never claimed, or not a task at all. */
   readonly unrecorded: number;
+  /** Which those are, for a redrive, and why each lies there. */
+  readonly unrecordedLetters: readonly Pick<DeadLetter, 'messageId' | 'reason'>[];
   /** Their message lies in the dead-letter queue and nobody holds them: now `dead_lettered` (with `dryRun`: would be). */
   readonly closed: readonly string[];
   /** Their message lies in the dead-letter queue, but somebody is still working on them. */
@@ -79,6 +81,7 @@ export async function sweepTasks(
   const report = {
     deadLetters: 0,
     unrecorded: 0,
+    unrecordedLetters: [] as Pick<DeadLetter, 'messageId' | 'reason'>[],
     closed: [] as string[],
     live: [] as string[],
     followUps: [] as string[],
@@ -89,13 +92,14 @@ export async function sweepTasks(
     await lookAt(letter);
   }
   async function lookAt(letter: DeadLetter): Promise<void> {
-    const taskId = letter.attributes[TASK_ID_ATTRIBUTE];
+    const taskId = ownTaskId(letter);
     const read = taskId === undefined ? undefined : await ledger.get(taskId, CALL_TIMEOUT_MS);
     if (read && 'unanswered' in read)
       throw new LeaseholdError('unavailable', 'The ledger did not answer; sweep again.', { cause: read.error });
     const record = read?.record;
     if (!read || !record) {
       report.unrecorded++;
+      report.unrecordedLetters.push({ messageId: letter.messageId, reason: letter.reason });
       return;
     }
     if (record.state === 'settled' && record.next) {
@@ -168,7 +172,8 @@ export async function redriveTasks(
   for await (const letter of deadLetters(parts, clock)) {
     const taskId = letter.attributes[TASK_ID_ATTRIBUTE];
     if (!select(letter, taskId)) continue;
-    if (taskId !== undefined && (await reopen(ledger, taskId))) reopened.push(taskId);
+    const own = ownTaskId(letter);
+    if (own !== undefined && (await reopen(ledger, own))) reopened.push(own);
     chosen.push(letter.messageId);
   }
   let moved = 0;
@@ -177,6 +182,11 @@ export async function redriveTasks(
     moved += await boundedCall(clock, `${driver.name}: redrive`, REDRIVE_TIMEOUT_MS, (signal) => redrive(some, signal));
   }
   return { reopened, moved };
+}
+
+/** The task whose message this is. One that only bore the id of another task is not that task's, which has a message of its own. */
+function ownTaskId({ attributes, reason }: DeadLetter): string | undefined {
+  return reason === 'task-id-reused' ? undefined : attributes[TASK_ID_ATTRIBUTE];
 }
 
 async function reopen(ledger: LedgerSession, taskId: string): Promise<boolean> {

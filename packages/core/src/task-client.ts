@@ -5,7 +5,7 @@ import { readContent, type ContentStore } from './content.ts';
 import { decide, isRefusal } from './decide.ts';
 import type { LedgerDriver, LedgerQuery } from './driver.ts';
 import { taskIdOf } from './envelope.ts';
-import { LeaseholdError } from './errors.ts';
+import { badOption, LeaseholdError } from './errors.ts';
 import type { RefusalCause, TaskEvent } from './events.ts';
 import { hashJson, type Json } from './json.ts';
 import type { EnqueueOutcome, NewTask } from './lease.ts';
@@ -95,6 +95,17 @@ const PARTS: OptionNames<TaskClientParts> = {
   retentionMs: true,
 };
 
+const QUERY: OptionNames<LedgerQuery> = {
+  states: true,
+  stages: true,
+  taskTypes: true,
+  agentRunId: true,
+  errorClass: true,
+  lapsed: true,
+  cursor: true,
+  limit: true,
+};
+
 /** A client for those who ask for tasks. `broker` may be left out where nothing is enqueued. */
 export function createTaskClient(parts: TaskClientParts): TaskClient {
   checkNames(parts, PARTS);
@@ -153,7 +164,10 @@ export function createTaskClient(parts: TaskClientParts): TaskClient {
     // Asked for before, by this very call if its answer was lost and the owner wrote since.
     if ('refused' in outcome && outcome.refused === 'cancel-requested') return { taskId, outcome: 'requested' };
     if ('refused' in outcome) return { taskId, outcome: 'refused', cause: outcome.refused, message: outcome.message };
-    return { taskId, outcome: outcome.record.state === 'cancelled' ? 'cancelled' : 'requested' };
+    const { record } = outcome;
+    // Unconfirmed, the next sweep sends it.
+    if (record.state === 'queued' && record.parked) await sendAgain(record);
+    return { taskId, outcome: record.state === 'cancelled' ? 'cancelled' : 'requested' };
   };
 
   /** Whoever answered first may have died before the message was sent: the same answer again completes it. */
@@ -207,6 +221,7 @@ export function createTaskClient(parts: TaskClientParts): TaskClient {
     status,
     watch,
     async wait(taskId, options = {}) {
+      checkNames(options, { timeoutMs: true, signal: true });
       const controller = new AbortController();
       const stop = (): void => controller.abort(options.signal?.reason);
       if (options.signal?.aborted) stop();
@@ -258,6 +273,11 @@ export function createTaskClient(parts: TaskClientParts): TaskClient {
       return [...outcomes.values()];
     },
     async answer(taskId, answer) {
+      checkNames(answer, { approve: true, reason: true });
+      if (typeof answer.approve !== 'boolean')
+        throw badOption('approve', answer.approve, 'write true for yes, false for no.');
+      if (typeof answer.reason !== 'string')
+        throw badOption('reason', answer.reason, 'write a text that says why; it is kept in the record.');
       const outcome = await write(ledger, taskId, {
         type: 'answer',
         opId: newOpId(),
@@ -277,7 +297,10 @@ export function createTaskClient(parts: TaskClientParts): TaskClient {
         ? sendAgain(outcome.record)
         : { done: true, sent: false, message: 'the task may run again; move its message back' };
     },
-    list: (query) => ledger.list(query, CALL_TIMEOUT_MS),
+    async list(query) {
+      checkNames(query, QUERY);
+      return ledger.list(query, CALL_TIMEOUT_MS);
+    },
   };
 }
 

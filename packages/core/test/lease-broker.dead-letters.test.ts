@@ -72,6 +72,14 @@ describe('the two halves of a dead-lettering', () => {
     expect(bench.queue.messages.length).toBe(1);
   });
 
+  test('without a dead-letter queue and without a delay an unreadable message does not come round and round', async () => {
+    const bench = brokerBench({ broker: { deadLetter: 'none', releaseDelayMs: 0, sendDelayMs: 0 } });
+    bench.put('{');
+    const from = bench.clock.monotonic();
+    for (let round = 0; round < 3; round++) expect(kinds(await bench.acquire())).toEqual(['handled: undecodable']);
+    expect(bench.clock.monotonic() - from).toBeGreaterThanOrEqual(3_000);
+  });
+
   test('a lost answer of the note is no second dead letter', async () => {
     const bench = brokerBench();
     const lease = await one(bench);

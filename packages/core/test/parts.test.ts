@@ -40,6 +40,11 @@ test('a task that is not in a list, or has a field that no task has, is refused 
   await expect(broker.enqueue(task as unknown as [])).rejects.toThrow('tasks is an object: enqueue takes a list');
   const outcomes = await broker.enqueue([{ ...task, payload: { amount: 1 } } as typeof task, task]);
   expect(outcomes.map(({ ok }) => ok)).toEqual([false, true]);
+  const nothing = await broker.enqueue([null as never, task]);
+  expect(nothing).toMatchObject([
+    { ok: false, code: 'bad-task', message: expect.stringContaining('this is null') as string },
+    { ok: true },
+  ]);
   expect(outcomes[0]).toMatchObject({ code: 'bad-task' });
   expect(JSON.stringify(outcomes[0])).toContain('payload is no field of a task; there are type, input');
   await broker.close();

@@ -195,3 +195,26 @@ test('follow-ups of a settled task whose message was dead-lettered before they w
   expect(await leased(s)).toMatchObject({ taskId: 't-1:next:0', message: { payload: { n: 2 } } });
   expect(await s.run(sweepTasks(parts))).toMatchObject({ followUps: [] });
 });
+
+test('a message that only bears the id of a task neither ends it by a sweep nor reopens it by a redrive', async () => {
+  const s = scene();
+  await s.run(s.client.enqueue([{ type: 'a', input: 1, taskId: 't-1' }]));
+  const lease = await leased(s);
+  // It failed once and waits for its next attempt, its own message with it.
+  const error = { errorClass: 'error', code: 'Error', message: '' };
+  await s.run(s.broker.release(lease, { error, delayMs: 600_000, failure: true }));
+  await s.run(s.broker.drain());
+  await s.run(s.client.enqueue([{ type: 'a', input: 'something else', taskId: 't-1' }]));
+  expect(await s.acquire()).toMatchObject([{ kind: 'handled', why: 'task-id-reused' }]);
+  const parts = { ledger: s.ledger, driver: s.driver, clock: s.clock };
+  expect(await s.run(sweepTasks(parts))).toMatchObject({ deadLetters: 1, unrecorded: 1, closed: [] });
+  expect((await s.run(s.client.status('t-1'))).state).toBe('queued');
+
+  // Later the task is given up for a reason of its own.
+  await s.clock.advance(600_001);
+  await s.run(s.broker.deadLetter(await leased(s), error));
+  await s.run(s.broker.drain());
+  const redriven = await s.run(redriveTasks(parts, ({ reason }) => reason === 'task-id-reused'));
+  expect(redriven).toEqual({ reopened: [], moved: 1 });
+  expect((await s.run(s.client.status('t-1'))).state).toBe('dead_lettered');
+});

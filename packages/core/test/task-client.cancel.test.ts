@@ -29,6 +29,16 @@ describe('cancel', () => {
     expect((await open.lease()).record).toMatchObject({ cancelRequested: true, closing: { to: 'cancelled' } });
   });
 
+  test('of a task that waits for a person with an effect open sends its message again, for an owner to read it back', async () => {
+    const bench = clientBench();
+    const lease = await intended(bench);
+    expect(await bench.done(bench.broker.askHuman(lease, 'Does the charge exist?'))).toBe('done');
+    await bench.drained();
+    expect(bench.queue.messages).toEqual([]);
+    expect(await bench.done(bench.client.cancel('t-0'))).toMatchObject([{ outcome: 'requested' }]);
+    expect((await bench.lease()).record).toMatchObject({ cancelRequested: true, closing: { to: 'cancelled' } });
+  });
+
   test('is refused, with the cause, where there is nothing to cancel any more', async () => {
     const bench = clientBench();
     const lease = await running(bench);

@@ -1,4 +1,4 @@
-import type { GuardStore } from '@leasehold/core';
+import { badOption, type GuardStore } from '@leasehold/core';
 import { rereadable, type RereadableRequest } from './body.ts';
 import type { ContextFor, GuardContext } from './context.ts';
 import { openGate, type Gate } from './gate.ts';
@@ -24,6 +24,8 @@ export function guard<const Options extends GuardOptions>(
   options: Options,
   handler: GuardHandler<ContextFor<Options>>,
 ): (request: Request) => Promise<Response> {
+  if (typeof handler !== 'function')
+    throw badOption('handler', handler, 'pass the function that answers requests, after the options.');
   const gate = openGate<Request, GuardStore>(store, options);
   return async (request) => {
     const { guarded, rebuild } = receive(request);

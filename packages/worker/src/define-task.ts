@@ -98,7 +98,8 @@ const BACKOFF: OptionNames<NonNullable<TaskOptions<never, never>['backoff']>> = 
   max: true,
   factor: true,
 };
-const STAGES = ['preflight', 'external_call', 'commit', 'verify'] as const;
+/** The stages that a handler can be in. */
+export const STAGES = ['preflight', 'external_call', 'commit', 'verify'] as const;
 
 /**
  * Declares a kind of task and checks its options at once.
@@ -114,6 +115,8 @@ const STAGES = ['preflight', 'external_call', 'commit', 'verify'] as const;
 export function defineTask<Input = unknown, Result = unknown>(
   options: TaskOptions<Input, Result>,
 ): TaskDefinition<Input, Result> {
+  if (typeof options !== 'object' || options === null)
+    throw badOption('options', options, 'give at least type and run.');
   const { type } = options;
   if (typeof type !== 'string' || type === '' || type.length > 256)
     throw badOption('type', type, 'give the task a name of 1 to 256 characters.');

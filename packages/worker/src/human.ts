@@ -1,4 +1,4 @@
-import { LeaseholdError, type TaskRecord } from '@leasehold/core';
+import { LeaseholdError, MOST_QUESTIONS, PermanentError, type TaskRecord } from '@leasehold/core';
 import type { HumanAnswer } from './task-context.ts';
 
 const LONGEST_QUESTION = 500;
@@ -25,5 +25,10 @@ export function answered(record: TaskRecord, question: string): HumanAnswer {
   }
   const yes = record.human?.find((asked) => asked.question === question && asked.approved === true);
   if (yes) return { reason: yes.reason ?? '', answeredAt: yes.answeredAt ?? yes.askedAt };
+  if ((record.human?.length ?? 0) >= MOST_QUESTIONS) {
+    throw new PermanentError(
+      `This task has asked people ${MOST_QUESTIONS} questions; ask about several things at once, or in follow-up tasks.`,
+    );
+  }
   throw new AskHumanSignal(question);
 }

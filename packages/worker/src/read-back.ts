@@ -73,7 +73,9 @@ export async function readBack<Committed, Found>(
   if (options.quiesce === undefined) return { state: 'unknown' };
   const now = await host.storeNow();
   if (now === undefined) return { state: 'unknown' };
-  const quietAt = intended.intendedAt + host.task.timing.leaseMs + parseDuration(options.quiesce, 'quiesce');
+  // A deploy may have changed the length since.
+  const leaseMs = intended.leaseMs ?? host.task.timing.leaseMs;
+  const quietAt = intended.intendedAt + leaseMs + parseDuration(options.quiesce, 'quiesce');
   return now >= quietAt ? { state: 'absent' } : { state: 'unknown', retryAfterMs: quietAt - now };
 }
 

@@ -1,4 +1,5 @@
 import {
+  badOption,
   canonicalJson,
   checkNames,
   checkPart,
@@ -90,6 +91,8 @@ export async function withLease<Result>(
   run: (ctx: TaskContext) => Promise<Result> | Result,
 ): Promise<WithLeaseResult<Result>> {
   checkNames(options, OPTIONS);
+  if (typeof run !== 'function')
+    throw badOption('run', run, 'pass the function that does the work, after the options.');
   checkPart('ledger', options.ledger, 'a ledger driver');
   const clock = options.clock ?? systemClock();
   let failure: unknown;

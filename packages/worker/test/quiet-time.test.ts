@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest';
+import { dropAnswer } from '@leasehold/core/testing';
+import { defineTask } from '@leasehold/worker';
+import { World, type Host } from './harness.ts';
+import { make } from './making.ts';
+
+const never = (): Promise<never> => new Promise<never>(() => undefined);
+
+test('the quiet time of an effect counts from the lease under which it was intended, also after a deploy with a shorter one', async () => {
+  const world = new World();
+  const [a, b] = [world.host('a'), world.host('b')];
+  const types = (host: Host, lease: string) => [
+    defineTask({
+      type: 'task',
+      lease,
+      run: async (_input, ctx) =>
+        void (await make(world, host, ctx, 'create', 'plain', {
+          quiesce: '60s',
+          commit(call) {
+            if (host === b) return world.receiver.make('plain', call, b.process);
+            // It leaves, the process dies, and the receiver gets it within the quiet time.
+            world.clock.timer(55_000, () => void world.receiver.make('plain', call, b.process));
+            a.process.kill();
+            return never();
+          },
+        })),
+    }),
+  ];
+  // The intent is applied at once, and its answers are lost for 60 of the 90 seconds.
+  const start = world.clock.monotonic();
+  a.ledgerFaults.on('put', dropAnswer(), {
+    times: Infinity,
+    when: (next) => next.effects['create'] !== undefined && world.clock.monotonic() - start < 60_000,
+  });
+  a.work(types(a, '90s'));
+  await world.enqueue({ type: 'task' });
+  await world.until(() => !a.process.alive, 100_000);
+  b.work(types(b, '9s'));
+  await world.clock.advance(600_000);
+  expect(world.receiver.made).toHaveLength(1);
+  await world.end();
+});
