@@ -3,7 +3,7 @@ import { messageBytes, type BrokerSession } from './broker-session.ts';
 import { remedyFor } from './classify.ts';
 import type { OutgoingMessage } from './driver.ts';
 import { readMessage, taskIdOf, TASK_ID_ATTRIBUTE, type TaskCodec } from './envelope.ts';
-import { badOption, isLeaseholdError, LeaseholdError } from './errors.ts';
+import { badOption, isLeaseholdError, LeaseholdError, type ErrorCode } from './errors.ts';
 import { canonicalJson, type Json } from './json.ts';
 import type { EnqueueOutcome, NewTask } from './lease.ts';
 import type { FollowUp } from './record.ts';
@@ -24,7 +24,7 @@ const ID = /^[\x20-\x7e]{1,256}$/;
 interface Prepared {
   readonly taskId: string;
   readonly message?: OutgoingMessage;
-  readonly failed?: { readonly code: string; readonly message: string };
+  readonly failed?: { readonly code: ErrorCode; readonly message: string };
 }
 
 /** The identity of a new task: what the producer gave, else a hash of its meaning, else a new one. */
@@ -97,6 +97,12 @@ export function followUpTask(
     ...(parent.agentRunId !== undefined && { agentRunId: parent.agentRunId }),
     ...(parent.groupId !== undefined && { groupId: parent.groupId }),
   };
+}
+
+/** Throws what {@link enqueueTasks} would say of a task that this queue never takes. */
+export function checkTask(session: BrokerSession, codec: TaskCodec, task: NewTask): void {
+  const { failed } = prepare(session, codec, task);
+  if (failed) throw new LeaseholdError(failed.code, failed.message);
 }
 
 function prepare(session: BrokerSession, codec: TaskCodec, task: NewTask): Prepared {

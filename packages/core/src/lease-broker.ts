@@ -3,7 +3,7 @@ import { claimTask } from './claim-task.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { deliveryDesk } from './delivery-desk.ts';
 import type { BrokerCapabilities, BrokerDriver, Delivery, HandleOutcome, LedgerDriver } from './driver.ts';
-import { enqueueTasks } from './enqueue.ts';
+import { checkTask, enqueueTasks } from './enqueue.ts';
 import { cloudEvents, traceIdOf, type TaskCodec, type TaskMessage } from './envelope.ts';
 import { errorLabel, isLeaseholdError, LeaseholdError } from './errors.ts';
 import type { Refusal } from './events.ts';
@@ -58,6 +58,8 @@ export interface LeaseBroker extends AsyncDisposable {
   readonly lingerMs: number;
   /** Sends tasks; writes nothing to the ledger. One outcome per task, in order; one that cannot be sent fails alone. */
   enqueue(tasks: readonly NewTask[]): Promise<readonly EnqueueOutcome[]>;
+  /** Throws a LeaseholdError for a task that this queue would never take: what `enqueue` would answer, without asking the broker. */
+  check(task: NewTask): void;
   /**
    * Receives and claims up to `max`. Rejects when the receive itself fails, or the ledger cannot be opened; a bad message fails alone. Resolves when the slowest has been dealt
    * with: a worker that is to start each task at once uses `receive` and `adopt`.
@@ -235,6 +237,7 @@ export function createLeaseBroker(parts: LeaseBrokerParts): LeaseBroker {
     retentionMs,
     lingerMs: session.lingerMs,
     enqueue: (tasks) => enqueueTasks(session, codec, tasks),
+    check: (task) => checkTask(session, codec, task),
     receive,
     async acquire(ask) {
       const received = await receive(ask);

@@ -1,6 +1,8 @@
+import { followUpTask, LeaseholdError } from '@leasehold/core';
 import type {
   Closing,
   EventName,
+  FollowUp,
   HandleOutcome,
   Lease,
   LeaseBroker,
@@ -19,8 +21,8 @@ export interface AttemptPort {
   brokerUntil(): number;
   /** The monotonic instant of the backend's total cap; infinite without one. */
   readonly capAt: number;
-  /** Whether there is anybody to send follow-ups. */
-  readonly sendsFollowUps: boolean;
+  /** Throws for a follow-up that could never be sent: its parent would be settled, and its message stay for ever. */
+  checkFollowUp(followUp: FollowUp): void;
   renew(claim: { readonly stage: Stage; readonly reason: string }): Promise<'held' | 'unknown' | Lost>;
   settle(outcome: Settlement): ReturnType<LeaseBroker['settle']>;
   release(why: { readonly error: TaskError; readonly delayMs?: number; readonly failure: boolean }): Promise<Outcome>;
@@ -35,8 +37,6 @@ export interface AttemptPort {
 export class BrokerPort implements AttemptPort {
   readonly #broker: LeaseBroker;
   readonly #lease: Lease;
-  readonly sendsFollowUps = true;
-
   constructor(broker: LeaseBroker, lease: Lease) {
     this.#broker = broker;
     this.#lease = lease;
@@ -44,6 +44,16 @@ export class BrokerPort implements AttemptPort {
 
   get task(): TaskLease {
     return this.#lease.task;
+  }
+
+  checkFollowUp(followUp: FollowUp): void {
+    const { held, record } = this.#lease;
+    const { groupId } = held.delivery;
+    const parent = {
+      ...(record.agentRunId !== undefined && { agentRunId: record.agentRunId }),
+      ...(groupId !== undefined && { groupId }),
+    };
+    this.#broker.check(followUpTask(followUp, parent));
   }
 
   get capAt(): number {
@@ -119,7 +129,12 @@ export function ledgerPort(
     task,
     brokerUntil: () => Number.POSITIVE_INFINITY,
     capAt: Number.POSITIVE_INFINITY,
-    sendsFollowUps: false,
+    checkFollowUp() {
+      throw new LeaseholdError(
+        'bad-task',
+        'ctx.next: there is no broker here to send follow-ups; send them yourself once this has settled.',
+      );
+    },
     async renew(claim) {
       task.carryProgress(claim.stage, claim.reason);
       const answer = await task.apply({ type: 'renew', leaseMs }, { repeat: false });

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
+  badOption,
   canonicalJson,
   checkNames,
   hashJson,
@@ -13,6 +14,7 @@ import {
 import type { Content, Json, OptionNames, Ownership } from '@leasehold/core';
 import { TaskAborted } from './abort-reason.ts';
 import type { Attempt } from './attempt.ts';
+import { STAGES } from './define-task.ts';
 import { runEffect } from './effect.ts';
 import { answered } from './human.ts';
 import { EFFECT_OPTIONS, type EffectOptions, type VerifiedEffect } from './effect-options.ts';
@@ -102,6 +104,7 @@ const FUNCTIONS: { readonly [Name in keyof Functions]: (context: HandlerContext)
     ({ [ATTEMPT]: attempt }) =>
     (stage, reason) => {
       alive(attempt, 'ctx.stage');
+      checkStage(stage);
       claim(attempt, stage, reason);
     },
   progress:
@@ -156,6 +159,11 @@ function alive(attempt: Attempt, what: string): void {
   if (attempt.over)
     throw new LeaseholdError('ownership', `${what} came after the attempt had ended; await it inside the handler.`);
   attempt.throwIfAborted();
+}
+
+function checkStage(stage: string): void {
+  if ((STAGES as readonly string[]).includes(stage)) return;
+  throw badOption('stage', stage, `there is no such stage; use one of ${STAGES.join(', ')}.`);
 }
 
 function claim(attempt: Attempt, stage: Parameters<Attempt['enter']>[0], reason: string): void {
@@ -226,11 +234,6 @@ async function checkpoint(context: HandlerContext, data: unknown): Promise<void>
 
 function next(attempt: Attempt, type: string, input: unknown): string {
   alive(attempt, 'ctx.next');
-  if (!attempt.port.sendsFollowUps)
-    throw new LeaseholdError(
-      'bad-task',
-      'ctx.next: there is no broker here to send follow-ups; send them yourself once this has settled.',
-    );
   const { task } = attempt;
   // Ids have a longest length, and children of children must not outgrow it.
   const parent = task.taskId.length > 200 ? sha256(task.taskId) : task.taskId;
@@ -241,6 +244,7 @@ function next(attempt: Attempt, type: string, input: unknown): string {
     idempotencyKey: taskId,
     input: JSON.parse(canonicalJson(input ?? null, 'input')) as Json,
   };
+  attempt.port.checkFollowUp(followUp);
   attempt.addFollowUp(followUp);
   return taskId;
 }
@@ -285,6 +289,11 @@ async function call<Result>(
     const result = await new Promise<Result>((resolve, reject) => {
       let giveUp: () => void = () => undefined;
       const patience = new Promise<void>((given) => (giveUp = given));
+      // Left behind with its attempt: the handler goes on with an error, and no timer outlives the lease.
+      const forget = attempt.outside.whenOver(() => {
+        timer.cancel();
+        reject(attempt.signal.reason as Error);
+      });
       // The call is told; whether it listens or not, the handler goes on with an error.
       let timer = clock.timer(timeoutMs, () => {
         timer = clock.timer(services.graceMs, giveUp, { background: true });
@@ -294,7 +303,10 @@ async function call<Result>(
       attempt.outside
         .make(() => run({ signal: controller.signal, requestId }), patience)
         .then(resolve, reject)
-        .finally(() => timer.cancel());
+        .finally(() => {
+          timer.cancel();
+          forget();
+        });
     });
     finished();
     return result;
