@@ -10,8 +10,8 @@ const USAGE = `npm run bench -- [--only <row,row>] [--rounds <number>] [--json] 
 rows: ${ROWS.map(({ id }) => id).join(', ')}
 `;
 
-async function main(): Promise<void> {
-  const { values } = parseArgs({
+function options() {
+  return parseArgs({
     options: {
       only: { type: 'string' },
       rounds: { type: 'string', default: '5' },
@@ -19,13 +19,24 @@ async function main(): Promise<void> {
       strict: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
-  });
+  }).values;
+}
+
+async function main(): Promise<void> {
+  let values: ReturnType<typeof options>;
+  try {
+    values = options();
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
+    process.exitCode = 2;
+    return;
+  }
   const rounds = Number(values.rounds);
   const wanted = values.only?.split(',').map((id) => id.trim());
   const unknown = wanted?.filter((id) => !ROWS.some((row) => row.id === id)) ?? [];
   if (values.help || unknown.length > 0 || !Number.isInteger(rounds) || rounds < 1) {
     if (unknown.length > 0) process.stderr.write(`There is no row ${unknown.join(', ')}.\n`);
-    process.stderr.write(USAGE);
+    (values.help ? process.stdout : process.stderr).write(USAGE);
     process.exitCode = values.help ? 0 : 2;
     return;
   }

@@ -1,8 +1,8 @@
-import { parseArgs } from 'node:util';
 import { failed, runMatrix } from './matrix.ts';
 import { matrixText } from './matrix-report.ts';
 import { runWithServers } from './aws-stores.ts';
 import { ADAPTERS } from './stores.ts';
+import { commandOptions } from '../command-options.ts';
 
 const USAGE = `Every driver call of a task's life x every fault, as docs/faults.md describes it.
 
@@ -12,22 +12,19 @@ npm run matrix -- --driver memory --cell one-effect/ledger.put/2/killed-after
 npm run matrix -- --json                       a line of JSON for each driver
 `;
 
-const { values } = parseArgs({
-  options: {
-    driver: { type: 'string' },
-    cell: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
+const values = commandOptions(USAGE, {
+  driver: { type: 'string' },
+  cell: { type: 'string' },
+  json: { type: 'boolean', default: false },
 });
 
 void runWithServers(main);
 
 async function main(): Promise<number> {
   const drivers = values.driver === undefined ? Object.keys(ADAPTERS) : [values.driver];
-  if (values.help || !drivers.every((driver) => Object.hasOwn(ADAPTERS, driver))) {
+  if (!drivers.every((driver) => Object.hasOwn(ADAPTERS, driver))) {
     process.stdout.write(USAGE);
-    return values.help ? 0 : 2;
+    return 2;
   }
   let bad = 0;
   for (const driver of drivers) {

@@ -1,8 +1,8 @@
-import { parseArgs } from 'node:util';
 import { runWithServers } from './aws-stores.ts';
 import { ADAPTERS } from './stores.ts';
 import { textTable } from './text-table.ts';
 import { seconds, unpleasant, type Unpleasant } from './unpleasant.ts';
+import { commandOptions } from '../command-options.ts';
 
 const USAGE = `A worker that is cut off while its request is on its way, as docs/faults.md describes it.
 
@@ -11,12 +11,9 @@ npm run unpleasant -- --pair sqlite+memory     broker + ledger, of ${Object.keys
 npm run unpleasant -- --json                   story and checks as JSON
 `;
 
-const { values } = parseArgs({
-  options: {
-    pair: { type: 'string', default: 'memory+memory' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
+const values = commandOptions(USAGE, {
+  pair: { type: 'string', default: 'memory+memory' },
+  json: { type: 'boolean', default: false },
 });
 
 void runWithServers(main);
@@ -24,9 +21,9 @@ void runWithServers(main);
 async function main(): Promise<number> {
   const names = values.pair.split('+');
   const [broker = '', ledger = ''] = names;
-  if (values.help || names.length !== 2 || !names.every((name) => Object.hasOwn(ADAPTERS, name))) {
+  if (names.length !== 2 || !names.every((name) => Object.hasOwn(ADAPTERS, name))) {
     process.stdout.write(USAGE);
-    return values.help ? 0 : 2;
+    return 2;
   }
   const outcome = await unpleasant({ broker, ledger });
   process.stdout.write(values.json ? `${JSON.stringify(outcome)}\n` : text(outcome));

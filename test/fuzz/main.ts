@@ -1,14 +1,19 @@
-import { parseArgs } from 'node:util';
 import { seeded } from './mutate.ts';
 import { fuzzOnce, TARGETS } from './targets.ts';
+import { commandOptions } from '../command-options.ts';
 
-const { values } = parseArgs({
-  options: {
-    inputs: { type: 'string', default: '100000' },
-    seed: { type: 'string', default: '1' },
-    only: { type: 'string' },
-    json: { type: 'boolean', default: false },
-  },
+const USAGE = `Bad input of every kind: bodies, envelopes, headers, push requests, options and stored records.
+
+npm run fuzz                               100000 inputs
+npm run fuzz -- --inputs 1000 --seed 7     another number, and others
+npm run fuzz -- --only NAME                one target, of ${Object.keys(TARGETS).join(', ')}; --json the verdict as JSON
+`;
+
+const values = commandOptions(USAGE, {
+  inputs: { type: 'string', default: '100000' },
+  seed: { type: 'string', default: '1' },
+  only: { type: 'string' },
+  json: { type: 'boolean', default: false },
 });
 const inputs = Number(values.inputs);
 const first = Number(values.seed);

@@ -1,9 +1,9 @@
-import { parseArgs } from 'node:util';
 import { explore, type Exploration, type Progress } from './explore.ts';
 import { createModel, type Model, type Scene } from './model.ts';
 import { INVARIANTS, RULE_NAMES, RULES, type ReceiverKind, type Rule, type RuleName } from './rules.ts';
 import { searchWithout } from './search.ts';
 import { describePath } from './trace.ts';
+import { commandOptions } from '../command-options.ts';
 
 const USAGE = `Checks the protocol, as docs/model.md describes it.
 
@@ -20,24 +20,17 @@ const MOST_FAULTS = 7;
 const RECEIVERS: readonly ReceiverKind[] = ['guarded', 'transactional', 'plain'];
 const PROGRESS_EVERY_MS = 2_000;
 
-const { values } = parseArgs({
-  options: {
-    states: { type: 'string' },
-    faults: { type: 'string' },
-    receiver: { type: 'string' },
-    without: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
+const values = commandOptions(USAGE, {
+  states: { type: 'string' },
+  faults: { type: 'string' },
+  receiver: { type: 'string' },
+  without: { type: 'string' },
+  json: { type: 'boolean', default: false },
 });
 
 process.exitCode = main();
 
 function main(): number {
-  if (values.help) {
-    print(USAGE);
-    return 0;
-  }
   const receivers = values.receiver === undefined ? RECEIVERS : RECEIVERS.filter((name) => name === values.receiver);
   const rules = values.without === 'all' ? RULE_NAMES : RULE_NAMES.filter((name) => name === values.without);
   const faults = values.faults === undefined ? undefined : Number(values.faults);

@@ -1,5 +1,4 @@
 import { availableParallelism } from 'node:os';
-import { parseArgs } from 'node:util';
 import { exploreInJobs, type Progress } from './job-pool.ts';
 import { planOf } from './plan.ts';
 import { PLANTED } from './planted.ts';
@@ -7,6 +6,7 @@ import { occurrences, planted } from './plant-hook.ts';
 import type { Run } from './schedule.ts';
 import { parseKept, reduced } from './shrink.ts';
 import type { Stretch } from './tally.ts';
+import { commandOptions } from '../command-options.ts';
 
 const USAGE = `Runs schedules of the real core and worker on a virtual clock, as docs/simulation.md describes it.
 
@@ -20,22 +20,19 @@ npm run simulate -- --plant 3               schedules with the planted fault num
 `;
 const PROGRESS_EVERY_MS = 5_000;
 
-const { values } = parseArgs({
-  options: {
-    schedules: { type: 'string', default: '10000' },
-    from: { type: 'string', default: '0' },
-    seed: { type: 'string' },
-    only: { type: 'string' },
-    jobs: { type: 'string', default: String(availableParallelism()) },
-    plant: { type: 'string' },
-    trace: { type: 'boolean', default: false },
-    planted: { type: 'boolean', default: false },
-    which: { type: 'string' },
-    search: { type: 'boolean', default: false },
-    bound: { type: 'string', default: '3000' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
+const values = commandOptions(USAGE, {
+  schedules: { type: 'string', default: '10000' },
+  from: { type: 'string', default: '0' },
+  seed: { type: 'string' },
+  only: { type: 'string' },
+  jobs: { type: 'string', default: String(availableParallelism()) },
+  plant: { type: 'string' },
+  trace: { type: 'boolean', default: false },
+  planted: { type: 'boolean', default: false },
+  which: { type: 'string' },
+  search: { type: 'boolean', default: false },
+  bound: { type: 'string', default: '3000' },
+  json: { type: 'boolean', default: false },
 });
 
 void main().then(
@@ -54,14 +51,13 @@ async function main(): Promise<number> {
   const plant = values.plant === undefined ? undefined : Number(values.plant);
   const kept = values.only === undefined ? undefined : parseKept(values.only);
   if (
-    values.help ||
     ![schedules, from, seed ?? 0].every((count) => Number.isSafeInteger(count) && count >= 0) ||
     !(Number.isSafeInteger(jobs) && jobs >= 1) ||
     (plant !== undefined && !PLANTED[plant]) ||
     (values.only !== undefined && !kept)
   ) {
     print(USAGE);
-    return values.help ? 0 : 2;
+    return 2;
   }
   if (values.planted) return allPlanted();
   if (seed !== undefined) {

@@ -1,18 +1,23 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { createLeaseBroker } from '@leasehold/core';
 import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
 import { createWorker, defineTask } from '@leasehold/worker';
 import { curve, svg, type Sample } from './curve.ts';
+import { commandOptions } from '../command-options.ts';
 
-const { values } = parseArgs({
-  options: {
-    tasks: { type: 'string', default: '100000' },
-    svg: { type: 'string' },
-    json: { type: 'boolean', default: false },
-  },
+const USAGE = `One worker and many tasks, whose heap, timers, listeners and sockets have to stay where they are.
+
+npm run soak                               100000 tasks
+npm run soak -- --tasks 20000              another number, from 1000
+npm run soak -- --svg heap.svg             the curve as a file; --json the verdict as JSON
+`;
+
+const values = commandOptions(USAGE, {
+  tasks: { type: 'string', default: '100000' },
+  svg: { type: 'string' },
+  json: { type: 'boolean', default: false },
 });
 const total = Number(values.tasks);
 if (!Number.isSafeInteger(total) || total < 1_000) {
