@@ -338,5 +338,6 @@ export class Attempt implements Kept, Limited {
     this.task.unwatch(this);
     // Whoever still waits on the signal learns that there is nothing left to do.
     if (this.aborted.watched) this.aborted.abort(new TaskAborted('lost', 'the attempt has ended'));
+    this.#outside?.over();
   }
 }

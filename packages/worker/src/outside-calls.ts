@@ -3,6 +3,7 @@ export class OutsideCalls {
   /** Calls that ignored their timeout and its grace, and have not ended. */
   readonly abandoned: Promise<unknown>[] = [];
   readonly #running = new Set<Promise<unknown>>();
+  readonly #waiting = new Set<() => void>();
 
   /** Makes a call. Once `patience` resolves it is not waited for any longer, and counts as abandoned. */
   async make<Result>(call: () => Promise<Result> | Result, patience?: Promise<void>): Promise<Result> {
@@ -16,6 +17,18 @@ export class OutsideCalls {
     this.#running.add(tracked);
     void tracked.then(() => this.#running.delete(tracked));
     return running;
+  }
+
+  /** Calls `listener` when the attempt ends, unless the returned function was called before. */
+  whenOver(listener: () => void): () => void {
+    this.#waiting.add(listener);
+    return () => void this.#waiting.delete(listener);
+  }
+
+  /** The attempt has ended. */
+  over(): void {
+    for (const listener of this.#waiting) listener();
+    this.#waiting.clear();
   }
 
   /** Resolves when none is waited for any longer. */

@@ -118,6 +118,48 @@ test('entering another stage is progress, even with the same words', async () =>
   await world.end();
 });
 
+test.each(['thinking', 'settled', undefined])(
+  'a stage that there is not (%s) is refused, and the limits of other attempts hold',
+  async (stage) => {
+    const world = new World();
+    const a = world.host('a');
+    const errors: unknown[] = [];
+    const ends: unknown[] = [];
+    const bad = defineTask({
+      type: 'bad',
+      lease: '30s',
+      async run(_input, ctx) {
+        try {
+          ctx.stage(stage as never, 'asking the model for a plan');
+        } catch (error) {
+          errors.push(error);
+        }
+        await sleep(a.clock, 100_000, ctx.signal);
+      },
+    });
+    const good = defineTask({
+      type: 'good',
+      lease: '30s',
+      limits: { stage: '20s', attempts: 1 },
+      run: (_input, ctx) => sleep(a.clock, 60_000, ctx.signal).finally(() => ends.push(ctx.signal.reason)),
+    });
+    a.work([bad, good]);
+    await world.enqueue({ type: 'bad' });
+    await world.clock.advance(1_000);
+    await world.enqueue({ type: 'good' });
+    await world.until(() => world.quiet);
+    expect(ends).toMatchObject([{ reason: 'stage-limit' }]);
+    expect(errors).toMatchObject([
+      {
+        code: 'bad-option',
+        field: 'stage',
+        message: expect.stringContaining('use one of preflight, external_call, commit, verify.') as string,
+      },
+    ]);
+    await world.end();
+  },
+);
+
 test('a tool call has a timeout of its own, and the lease goes on', async () => {
   const world = new World();
   const a = world.host('a');

@@ -24,3 +24,44 @@ test.each(['askHuman', 'handOff'] as const)(
     expect(world.record(id)?.state).toBe('running');
   },
 );
+
+test('no timer of a tool call outlives its attempt: the handler that was left behind goes on with an error', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const errors: unknown[] = [];
+  const task = defineTask({
+    type: 'task',
+    lease: '30s',
+    run: (_input, ctx) => ctx.call('ask', { timeout: '6h' }, never).catch((error: unknown) => void errors.push(error)),
+  });
+  const run = a.work([task], { drain: '1s' });
+  await world.enqueue({ type: 'task' });
+  await world.until(() => run.worker.stats.running === 1);
+  void run.worker.stop();
+  await world.until(() => run.report !== undefined);
+  await world.clock.advance(60_000);
+  expect(a.process.pending).toBe(0);
+  expect(errors).toMatchObject([{ reason: 'draining' }]);
+  // The call itself goes on.
+  expect(run.report).toEqual({ outcome: 'forced', leaked: 1 });
+  expect(run.worker.stats.leaked).toBe(1);
+});
+
+test('a tool call whose time is over between an abort and the end of its grace is told so', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const errors: unknown[] = [];
+  const task = defineTask({
+    type: 'task',
+    lease: '30s',
+    run: (_input, ctx) => ctx.call('ask', { timeout: '3s' }, never).catch((error: unknown) => void errors.push(error)),
+  });
+  const run = a.work([task], { drain: '1s' });
+  await world.enqueue({ type: 'task' });
+  await world.until(() => run.worker.stats.running === 1);
+  void run.worker.stop();
+  await world.until(() => errors.length > 0);
+  expect(errors).toMatchObject([{ code: 'tool-timeout' }]);
+  await world.until(() => run.report !== undefined);
+  expect(a.process.pending).toBe(0);
+});
