@@ -1,6 +1,6 @@
 import type { CancelOutcome, TaskClient } from '@leasehold/core';
 import { CliFailure, EXIT } from './failure.ts';
-import { findTask, tasksBeginning } from './find-task.ts';
+import { checkTaskName, findTask, tasksBeginning } from './find-task.ts';
 import { withLedger, type StoreOptions } from './open-ledger.ts';
 import { plain, shortId } from './wording.ts';
 
@@ -27,6 +27,7 @@ export async function cancelCommand(name: string | undefined, options: CancelOpt
     throw new CliFailure(2, 'name one task, or the run of several with --run <id>.');
   if (options.unclaimed && run !== undefined)
     throw new CliFailure(2, '--unclaimed goes with a task: of a run only recorded tasks are known.');
+  if (name !== undefined) checkTaskName(name);
   const outcomes = await withLedger<readonly Outcome[]>(options, ({ client }) =>
     run === undefined ? cancelOne(client, name ?? '', options.unclaimed ?? false) : cancelRun(client, run),
   );
@@ -37,7 +38,14 @@ export async function cancelCommand(name: string | undefined, options: CancelOpt
 
 async function cancelOne(client: TaskClient, name: string, unclaimed: boolean): Promise<readonly Outcome[]> {
   const known = !unclaimed || CUT_SHORT.test(name) ? await findTask(client, name) : (await client.status(name)).record;
-  if (known) return client.cancel(known.taskId, REASON);
+  if (known) {
+    const outcomes = await client.cancel(known.taskId, REASON);
+    if (known.state === 'waiting_human' && outcomes.some(({ outcome }) => outcome === 'requested'))
+      process.stderr.write(
+        `note: ${shortId(known.taskId)} waited for a person, so its message is parked; after a minute "leasehold sweep --queue QUEUE" sends it\n`,
+      );
+    return outcomes;
+  }
   if (!unclaimed)
     throw new CliFailure(
       1,
@@ -72,7 +80,7 @@ function describe(outcome: Outcome): string {
     case 'cancelled':
       return `${task} is cancelled`;
     case 'requested':
-      return `${task} is to be cancelled: an effect is open, so its owner, or the next one, reads it back and closes the task`;
+      return `${task} is to be cancelled: an effect is open, so its owner, or the next one, reads it back first; if the effect exists, the task is not cancelled but runs on to its end, with the effects that are left`;
     case 'refused':
       return `${task} was not cancelled: ${plain(outcome.message)}`;
   }

@@ -4,9 +4,10 @@ import { shortId } from './wording.ts';
 
 /**
  * The record of a task that was named by its id or the beginning of it. Of an id with colons (`<parent>:next:0`) every part may be cut short,
- * and a name with as many parts as an id is taken before one with fewer. Nothing when no record fits; fails when several do.
+ * and a name with as many parts as an id is taken before one with fewer. Nothing when no record fits; fails when several do, and for an empty name.
  */
 export async function findTask(client: TaskClient, name: string): Promise<TaskRecord | undefined> {
+  checkTaskName(name);
   const exact = (await client.status(name)).record;
   if (exact) return exact;
   const found = await tasksBeginning(client, name);
@@ -17,6 +18,11 @@ export async function findTask(client: TaskClient, name: string): Promise<TaskRe
     throw new CliFailure(1, `${name} fits ${others.length + 1} tasks; write more of the id:\n${several.join('\n')}`);
   }
   return only;
+}
+
+/** Refuses a name that says nothing, which a shell makes of a variable that is not set: every id begins like it. */
+export function checkTaskName(name: string): void {
+  if (/^[\s:]*$/.test(name)) throw new CliFailure(2, 'task is empty: give its id.');
 }
 
 /** Like {@link findTask}, but having none is a failure. */

@@ -46,6 +46,7 @@ function pageOf(record: TaskRecord, now: StoreTime): string {
     ['result', sizeOf(record.result)],
     ['follow-ups', record.next ? `${record.next.length} still to be sent` : ''],
     ['parked', sizeOf(record.parked)],
+    ['asked', askedOf(record, ago)],
     ['last error', record.lastError ? `${record.lastError.errorClass}: ${record.lastError.message}` : ''],
     ['kept until', record.expiresAt === undefined ? '' : moment(record.expiresAt)],
   ];
@@ -99,6 +100,17 @@ function nextStep({ taskId, state, effects }: TaskRecord): string | undefined {
     `${look.join(', and ')}; settle the doubt there, so that its answer is true (the resolve hook of its guard, or its look endpoint); ` +
     `then "leasehold redrive ${shortId(taskId)}", which reads before it writes`
   );
+}
+
+/** The last question to a person, and what became of it. */
+function askedOf({ state, human }: TaskRecord, ago: (at: number) => string): string {
+  const asked = human?.at(-1);
+  if (!asked) return '';
+  const { question, askedAt, approved, reason, answeredAt } = asked;
+  if (approved === undefined)
+    return `${question} (${ago(askedAt)}, ${state === 'waiting_human' ? 'still open' : 'not answered'})`;
+  const answer = `${approved ? 'approved' : 'rejected'} ${ago(answeredAt ?? askedAt)}`;
+  return `${question} (${ago(askedAt)}, ${answer}${reason ? `: ${reason}` : ''})`;
 }
 
 function leaseOf(record: TaskRecord, now: StoreTime): string {

@@ -11,7 +11,7 @@ import type { inspectCommand } from './inspect-command.ts';
 import type { listCommand } from './list-command.ts';
 import { database, ledger, queue } from './store-options.ts';
 import { limitOption, stageOption, stateOption } from './list-options.ts';
-import type { answerCommand } from './operator/answer-command.ts';
+import type { approveCommand } from './operator/answer-command.ts';
 import type { redriveCommand, sweepCommand } from './operator/sweep-command.ts';
 import type { watchCommand } from './operator/watch-command.ts';
 import type { RehearseOptions } from './rehearse/rehearse-command.ts';
@@ -111,7 +111,7 @@ function commands(exit: (code: number) => void): Command {
       .description(
         approve
           ? 'Answers yes for a task that waits for a person: it runs again.'
-          : 'Answers no: the task is dead-lettered as rejected.',
+          : 'Answers no: the task is dead-lettered as rejected; needs no queue, since nothing is sent.',
       )
       .argument('<task>', 'the id, or the beginning of it')
       .addOption(database())
@@ -119,9 +119,10 @@ function commands(exit: (code: number) => void): Command {
       .addOption(queue())
       .option('--reason <text>', 'what to tell the task')
       .addOption(json('print the outcome'))
-      .action(async (task: string, options: Parameters<typeof answerCommand>[2]) =>
-        exit(await (await import('./operator/answer-command.ts')).answerCommand(approve, task, options)),
-      );
+      .action(async (task: string, options: Parameters<typeof approveCommand>[1]) => {
+        const { approveCommand: yes, rejectCommand: no } = await import('./operator/answer-command.ts');
+        exit(await (approve ? yes : no)(task, options));
+      });
   }
 
   program
@@ -149,8 +150,10 @@ function commands(exit: (code: number) => void): Command {
 
   program
     .command('redrive')
-    .description('Lets dead-lettered tasks run again: reopens them, then moves their messages back.')
-    .argument('[task]', 'the id, or the beginning of it; or the id of a message that is no task')
+    .description(
+      'Lets dead-lettered tasks run again: reopens them, then moves their messages back, or sends those that are parked.',
+    )
+    .argument('[task]', 'the id, or the beginning of it; or that of a message that is no task')
     .addOption(database())
     .addOption(ledger())
     .addOption(queue())

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';
-import { createLeaseBroker, leaseTiming, type AdoptOptions, type Lease } from '@leasehold/core';
-import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
+import { sqliteBroker } from '@leasehold/sqlite';
 import { run, type Ended } from './command-line.ts';
+import { workOn, type WorkerParts } from './queue-workers.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'leasehold-operator-'));
 let db: string;
@@ -16,50 +16,14 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const leasehold = (...args: string[]): Promise<Ended> => run([...args, '--db', db], { cwd: folder });
 
-/** Works on the database as workers would, then lets go of it. */
-async function workers(
-  work: (parts: {
-    claim(taskId: string): Promise<Lease>;
-    next(): ReturnType<typeof acquire>;
-    broker: ReturnType<typeof createLeaseBroker>;
-  }) => Promise<void>,
-): Promise<void> {
-  const broker = createLeaseBroker({
-    driver: sqliteBroker({ file: db, maxDeliveries: 1 }),
-    ledger: sqliteLedger({ file: db }),
-  });
-  try {
-    await work({
-      broker,
-      next: () => acquire(broker),
-      async claim(taskId) {
-        await broker.enqueue([{ type: 'charge', input: { amount: 7 }, taskId }]);
-        const got = await acquire(broker);
-        if (got?.kind !== 'lease') throw new Error(`no lease but ${got?.kind}`);
-        return got;
-      },
-    });
-  } finally {
-    await broker.close();
-  }
-}
-
-async function acquire(broker: ReturnType<typeof createLeaseBroker>) {
-  const policy: AdoptOptions['policy'] = () => ({
-    timing: leaseTiming('10m'),
-    attempts: 5,
-    retentionMs: broker.retentionMs,
-  });
-  const [got] = await broker.acquire({ owner: 'desk/1#a', policy, max: 1, leaseMs: 600_000, waitMs: 1_000 });
-  return got;
-}
+const workers = (work: (parts: WorkerParts) => Promise<void>): Promise<void> => workOn(db, work);
 
 const never = new AbortController().signal;
 const json = (ended: Ended): unknown => JSON.parse(ended.stdout);
 
 test('approve sends the parked message again, once; the next owner sees the answer', async () => {
   await workers(async ({ claim, broker }) => void (await broker.askHuman(await claim('t-1'), 'Charge 700 EUR?')));
-  const yes = await leasehold('approve', 't-1', '--reason', 'checked', '--json');
+  const yes = await leasehold('approve', 't-1', '--queue', 'default', '--reason', 'checked', '--json');
   expect(yes.code).toBe(0);
   expect(json(yes)).toMatchObject({
     taskId: 't-1',
@@ -71,7 +35,7 @@ test('approve sends the parked message again, once; the next owner sees the answ
   await workers(async ({ next }) => {
     expect(await next()).toMatchObject({ kind: 'lease', record: { human: [{ approved: true, reason: 'checked' }] } });
   });
-  const again = await leasehold('approve', 't-1');
+  const again = await leasehold('approve', 't-1', '--queue', 'default');
   expect(again.code).toBe(1);
   expect(again.stderr).toContain('not waiting for a person');
 });
@@ -166,21 +130,6 @@ test('watch ends with the task: 0 when it settled, 1 when it did not', async () 
   expect(json(settled)).toMatchObject({ taskId: 't-1', state: 'settled', token: 1 });
   expect((await leasehold('watch', 't-2')).code).toBe(1);
   expect((await leasehold('watch', 'nobody')).code).toBe(1);
-});
-
-test('the queue of a file that has one is found by itself; a wrong name is refused with the right ones', async () => {
-  const driver = sqliteBroker({ file: db, queue: 'helpdesk' });
-  const ledger = sqliteLedger({ file: db });
-  const broker = createLeaseBroker({ driver, ledger });
-  await broker.enqueue([{ type: 'charge', input: {}, taskId: 't-1' }]);
-  const got = await acquire(broker);
-  if (got?.kind !== 'lease') throw new Error('no lease');
-  await broker.deadLetter(got, { errorClass: 'permanent', code: 'x', message: 'no' });
-  await broker.close();
-  expect(json(await leasehold('sweep', '--json'))).toMatchObject({ deadLetters: 1 });
-  const wrong = await leasehold('sweep', '--queue', 'nowhere');
-  expect(wrong.code).toBe(2);
-  expect(wrong.stderr).toContain('helpdesk');
 });
 
 test('list filters by stage', async () => {

@@ -1,8 +1,8 @@
 import { sqliteBroker } from '@leasehold/sqlite';
-import { refusedAs, type OpenLedger, type StoreOptions } from '../open-ledger.ts';
+import type { OpenLedger, StoreOptions } from '../open-ledger.ts';
 import { queuesOf } from '../stores/sqlite-file.ts';
 import { counted, plain } from '../wording.ts';
-import { openQueue, type SaidQueue } from './open-queue.ts';
+import { answering, openQueue, type SaidQueue } from './open-queue.ts';
 
 const TIMEOUT_MS = 10_000;
 
@@ -10,9 +10,10 @@ const TIMEOUT_MS = 10_000;
 export async function depthsOf(options: StoreOptions, ledger: OpenLedger['address']): Promise<readonly string[]> {
   const lines: string[] = [];
   for (const [name, open] of queues(options, ledger)) {
-    const { driver, said } = await open();
+    const queue = await open();
+    const { driver } = queue;
     try {
-      const { visible, inFlight, delayed, blocked, deadLetters } = await refusedAs(said, () =>
+      const { visible, inFlight, delayed, blocked, deadLetters } = await answering(queue, () =>
         driver.depth(AbortSignal.timeout(TIMEOUT_MS)),
       );
       const waiting = visible + blocked;
@@ -37,6 +38,6 @@ function queues(
   if (ledger.kind !== 'sqlite') return [];
   return queuesOf(ledger.place).map((queue) => [
     queue,
-    async () => ({ driver: sqliteBroker({ file: ledger.place, queue }), said: ledger.said }),
+    async () => ({ driver: sqliteBroker({ file: ledger.place, queue }), said: ledger.said, named: true }),
   ]);
 }

@@ -38,6 +38,7 @@ export function parseAddress<Kind extends string>(
   if (place === '') throw new CliFailure(2, `${said} names no place: write ${form}.`);
   const options: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(mark < 0 ? '' : rest.slice(mark + 1))) {
+    if (known.length === 0) throw new CliFailure(2, `${said}: ${name} is not known, it takes no options: ${form}.`);
     if (!known.includes(name) || value === '')
       throw new CliFailure(
         2,

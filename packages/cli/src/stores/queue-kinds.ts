@@ -19,7 +19,8 @@ export type CountingBroker = BrokerDriver & { depth(signal: AbortSignal): Promis
 
 /** A kind of queue: how it is written and opened. */
 export interface QueueKind extends AddressForm {
-  open(address: Address): Promise<CountingBroker>;
+  /** With `toSend` a file is not asked which queue is meant. */
+  open(address: Address, toSend?: boolean): Promise<CountingBroker>;
 }
 
 /** The queues that the command knows, by the word their address begins with. */
@@ -27,9 +28,9 @@ export const QUEUE_KINDS: Readonly<Record<'sqlite' | 'sqs', QueueKind>> = {
   sqlite: {
     form: 'sqlite:FILE?queue=NAME',
     options: ['queue'],
-    async open({ place, options, said }) {
+    async open({ place, options, said }, toSend) {
       checkFile(place, said);
-      return sqliteBroker({ file: place, queue: queueName(place, options['queue']) });
+      return sqliteBroker({ file: place, queue: queueName(place, options['queue'], toSend) });
     },
   },
   sqs: {

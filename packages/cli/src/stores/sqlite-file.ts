@@ -1,6 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { CliFailure } from '../failure.ts';
+import { plain } from '../wording.ts';
 
 /**
  * Checks that a file is a database of Leasehold, without changing anything: the drivers would make a file that is missing, and put their tables
@@ -15,38 +16,67 @@ export function checkFile(file: string, said: string): void {
 }
 
 function holdsTasks(file: string, said: string): boolean {
-  // Not read-only: SQLite then cannot wait out a process that opens or closes the file at the same time.
-  const db = new DatabaseSync(file);
+  let db: DatabaseSync | undefined;
   try {
+    // Not read-only: SQLite then cannot wait out a process that opens or closes the file at the same time.
+    db = new DatabaseSync(file);
     db.exec('PRAGMA busy_timeout = 5000');
     return db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'leasehold_task'").get() !== undefined;
   } catch (error) {
-    if (isNotADatabase(error)) return false;
-    const why = error instanceof Error ? error.message : 'unknown error';
-    throw new CliFailure(1, `${said} cannot be read: ${why}.`, { cause: error });
+    if (resultCode(error) === NOT_A_DATABASE) return false;
+    throw unreadable(said, error);
   } finally {
-    db.close();
+    db?.close();
   }
 }
 
-/** https://sqlite.org/rescode.html#notadb */
-function isNotADatabase(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'errcode' in error && error.errcode === 26;
+// https://sqlite.org/rescode.html
+const PERMISSION = 3;
+const READ_ONLY = 8;
+const CANNOT_OPEN = 14;
+const NOT_A_DATABASE = 26;
+
+/** Why a file cannot be read, and the remedy where the user's rights are at fault. */
+export function unreadable(said: string, error: unknown): CliFailure {
+  const why = error instanceof Error ? error.message : 'unknown error';
+  const remedy = [PERMISSION, READ_ONLY, CANNOT_OPEN].includes(resultCode(error))
+    ? ': the file and its folder have to be writable for this user, since SQLite keeps a journal beside it'
+    : '';
+  return new CliFailure(1, `${said} cannot be read (${why})${remedy}.`, { cause: error });
+}
+
+/** The primary code: the upper bits of what Node gives say more of the same. */
+function resultCode(error: unknown): number {
+  const code = typeof error === 'object' && error !== null && 'errcode' in error ? Number(error.errcode) : 0;
+  return code & 0xff;
 }
 
 const DEAD_SUFFIX = '.dead';
 
-/** The queue to look at: the one that was named, if the file has it; else the only one there is, or `default`. */
-export function queueName(file: string, asked: string | undefined): string {
+/**
+ * The queue to look at: the one that was named, else the only one that has messages, or `default` where none has. With `toSend` it has to be
+ * named: what is sent again has no message, and nothing in the file says where that came from.
+ */
+export function queueName(file: string, asked: string | undefined, toSend = false): string {
   const names = queuesOf(file);
+  const known = names.length === 0 ? '' : `; this file has messages of: ${names.join(', ')}`;
   if (asked !== undefined) {
-    if (names.length === 0 || names.includes(asked)) return asked;
-    throw new CliFailure(2, `--queue ${asked} holds nothing in this file; it has messages of: ${names.join(', ')}.`);
+    // A queue whose tasks all wait for people has no message either.
+    if (known !== '' && !names.includes(asked))
+      process.stderr.write(`note: queue ${plain(asked)} has no message${plain(known)}\n`);
+    return asked;
   }
-  const [only, other] = names;
-  if (only === undefined || names.includes('default')) return 'default';
+  if (toSend)
+    throw new CliFailure(
+      2,
+      `--queue is missing: name the queue the task came from, which nothing remembers while its message is parked${known}.`,
+    );
+  const [only = 'default', other] = names;
   if (other === undefined) return only;
-  throw new CliFailure(2, `--queue is missing, and this file has several: name one of ${names.join(', ')}.`);
+  throw new CliFailure(
+    2,
+    `--queue is missing: name one of those that have messages in this file: ${names.join(', ')}.`,
+  );
 }
 
 /** The queues that have messages. */
