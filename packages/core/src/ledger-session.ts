@@ -62,9 +62,9 @@ export function ledgerSession(driver: LedgerDriver, clock: Clock): LedgerSession
   ): Promise<Result | Unanswered> => {
     try {
       await open();
-      const sentAt = clock.monotonic();
+      const sent = time.sending();
       const answer = await boundedCall(clock, `${driver.name}: ${what}`, timeoutMs, call);
-      time.observe(answer.now, sentAt);
+      time.observe(answer.now, sent);
       return answer;
     } catch (error) {
       const unanswered = isLeaseholdError(error) && error.code === 'timeout' ? 'timeout' : driver.classify(error);

@@ -78,11 +78,11 @@ describe('what is known of the time of a store', () => {
         const start = clock.monotonic();
         const truth = (): number => 5_000_000 + (clock.monotonic() - start) * rate;
         const known = storeClock(clock);
-        const sentAt = clock.monotonic();
+        const sent = known.sending();
         await clock.advance(upMs);
         const answer = { earliest: truth() - 5, latest: truth() + 5 };
         await clock.advance(downMs);
-        known.observe(answer, sentAt);
+        known.observe(answer, sent);
         for (const later of [0, 1_000, 60_000, 3_600_000]) {
           await clock.advance(later);
           const { earliest, latest } = known.estimate(clock.monotonic()) ?? {
@@ -100,7 +100,7 @@ describe('what is known of the time of a store', () => {
     for (const step of [1_001, -1_001, 3_600_000, Number.NaN]) {
       const clock = virtualClock();
       const known = storeClock(clock);
-      known.observe({ earliest: 10, latest: 10 }, clock.monotonic());
+      known.observe({ earliest: 10, latest: 10 }, known.sending());
       expect(known.estimate(clock.monotonic())).toEqual({ earliest: 10, latest: 10 });
       clock.stepWall(step);
       expect(known.estimate(clock.monotonic())).toBeUndefined();
@@ -108,12 +108,23 @@ describe('what is known of the time of a store', () => {
     }
   });
 
+  test('is nothing where the machine slept while the answer was on its way', () => {
+    const clock = virtualClock();
+    const known = storeClock(clock);
+    const sent = known.sending();
+    clock.stepWall(600_000);
+    known.observe({ earliest: 10, latest: 10 }, sent);
+    expect(known.estimate(clock.monotonic())).toBeUndefined();
+    known.observe({ earliest: 600_010, latest: 600_010 }, known.sending());
+    expect(known.estimate(clock.monotonic())).toEqual({ earliest: 600_010, latest: 600_010 });
+  });
+
   test('is the newest answer, not the one that came last', async () => {
     const clock = virtualClock();
     const known = storeClock(clock);
-    const early = clock.monotonic();
+    const early = known.sending();
     await clock.advance(1_000);
-    known.observe({ earliest: 2_000, latest: 2_000 }, clock.monotonic());
+    known.observe({ earliest: 2_000, latest: 2_000 }, known.sending());
     known.observe({ earliest: 1_000, latest: 1_000 }, early);
     expect(known.estimate(clock.monotonic())?.latest).toBe(2_000);
   });
