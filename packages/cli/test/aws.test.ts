@@ -177,6 +177,19 @@ test('operators look at tasks on DynamoDB and SQS, answer, sweep, redrive and ca
   expect(byOperators).toEqual(await allowed('operator'));
 });
 
+test.each([
+  ['sqs.eu-central-1.amazonaws.com', 'arn:aws:', 'eu-central-1'],
+  ['sqs-fips.us-gov-west-1.amazonaws.com', 'arn:aws-us-gov:', 'us-gov-west-1'],
+  ['sqs.cn-north-1.amazonaws.com.cn', 'arn:aws-cn:', 'cn-north-1'],
+  ['sqs.eusc-de-east-1.amazonaws.eu', 'arn:aws-eusc:', 'eusc-de-east-1'],
+])('a queue at %s is in the partition of its domain', async (host, partition, region) => {
+  const url = `https://${host}/123456789012/tickets`;
+  const { code, stdout } = await here(['aws', 'policy', '--role', 'producer', '--queue', url]);
+  expect(code).toBe(0);
+  const { Statement } = JSON.parse(stdout) as { Statement: readonly { Resource: string }[] };
+  expect(Statement.map(({ Resource }) => Resource)).toContain(`${partition}sqs:${region}:123456789012:tickets`);
+});
+
 test('a policy names table and queues where they are, and the table as text is the one that is made', async () => {
   const queues = ['--queue', QUEUE, '--dead-letter-queue', `${QUEUE}-dead`];
   const printed = await here(['aws', 'policy', '--role', 'worker', '--table', 'tasks', '--prefix', 'desk/', ...queues]);

@@ -29,11 +29,15 @@ function fromArn(text: string): QueueArn | undefined {
   return partition === '' ? undefined : { arn: text, partition, region, account };
 }
 
+/** Of the domains that belong to one alone. */
+const PARTITIONS: Readonly<Record<string, string>> = { 'com.cn': 'aws-cn', eu: 'aws-eusc' };
+
 function fromUrl(text: string): QueueArn | undefined {
-  const [, region = '', china, account = '', name = ''] =
-    /^https:\/\/sqs(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?\/(\d{12})\/([\w-]+(?:\.fifo)?)$/.exec(text) ?? [];
+  const [, region = '', domain = '', account = '', name = ''] =
+    /^https:\/\/sqs(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.(com|com\.cn|eu)\/(\d{12})\/([\w-]+(?:\.fifo)?)$/.exec(text) ??
+    [];
   if (region === '') return undefined;
-  const partition = china === undefined ? (region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws') : 'aws-cn';
+  const partition = PARTITIONS[domain] ?? (region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws');
   return { arn: `arn:${partition}:sqs:${region}:${account}:${name}`, partition, region, account };
 }
 
