@@ -83,8 +83,11 @@ export function commandProblem({ at, words }: Command, facts: Facts): string | u
     }
     if (program !== 'npm') return undefined;
     switch (verb) {
-      case 'run':
-        return scriptProblem(rest[0] ?? '', rest.slice(1), facts);
+      case 'run': {
+        // Without npm's own lines on stdout.
+        const words = rest[0] === '-s' ? rest.slice(1) : rest;
+        return scriptProblem(words[0] ?? '', words.slice(1), facts);
+      }
       case 'test':
       case 'start':
         return scriptProblem(verb, rest, facts);

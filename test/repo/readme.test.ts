@@ -96,6 +96,7 @@ test.each([
   ['npm run dmeo', 'there is no script dmeo'],
   ['npm test', 'there is no script test'],
   ['npm run demo -- --xml', 'leasehold demo has no option --xml'],
+  ['npm run -s demo -- --xml', 'leasehold demo has no option --xml'],
   ['npx leasehold fly', 'leasehold has no command fly'],
   ['npx leasehold aws fly', 'leasehold has no command aws fly'],
   ['npx leasehold aws policy --rule x', 'leasehold aws policy has no option --rule'],
