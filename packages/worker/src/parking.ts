@@ -1,6 +1,6 @@
 import type { Busy, Clock, HandleOutcome, Timer } from '@leasehold/core';
 
-/** Deliveries of tasks that somebody is working on: kept from coming back, without a slot, until the owner settles or lapses. */
+/** Deliveries of tasks that somebody is working on: kept from coming back, without a slot, until the owner settles or lapses. And those that wait for a slot. */
 export interface Parking {
   readonly size: number;
   park(busy: Busy): void;

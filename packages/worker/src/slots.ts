@@ -53,8 +53,13 @@ export function createSlots(size: number): Slots {
 export interface Shares {
   /** How many messages broker `index` may ask for now, `most` at most; 0 = wait for a change. */
   ask(index: number, free: number, most?: number): number;
-  /** Broker `index` asks for nothing for a while. */
-  rest(index: number): void;
+  /**
+   * Whether broker `index` may wait with what it was just allowed to ask for. An idle one that has got the last place looks and gives it back:
+   * another has work for it.
+   */
+  mayWait(index: number, free: number): boolean;
+  /** Broker `index` asks for nothing for a while. True when that changes what others may ask for. */
+  rest(index: number): boolean;
   /** The poll of broker `index` ended and brought this many. */
   answered(index: number, received: number): void;
 }
@@ -65,6 +70,7 @@ export function createShares(weights: readonly number[]): Shares {
   const idle = weights.map(() => false);
   // How much each was served, by its weight: the lower, the further behind.
   const served = weights.map(() => 0);
+  const left = (free: number): number => free - asked.reduce((sum, count) => sum + count, 0);
   const waitsBehind = (index: number): boolean =>
     weights.some(
       (_, other) =>
@@ -73,17 +79,20 @@ export function createShares(weights: readonly number[]): Shares {
   return {
     ask(index, free, most = Number.POSITIVE_INFINITY) {
       if (weights.length === 1) return Math.min(free, most);
-      const left = free - asked.reduce((sum, count) => sum + count, 0);
-      if (left <= 0 || (left === 1 && waitsBehind(index))) return 0;
+      const open = left(free);
+      if (open <= 0 || (open === 1 && waitsBehind(index))) return 0;
       const busy = weights.reduce((sum, weight, other) => sum + (idle[other] && other !== index ? 0 : weight), 0);
       const share = Math.ceil((free * (weights[index] as number)) / busy);
-      const count = idle[index] ? 1 : Math.max(1, Math.min(left, share, most));
+      const count = idle[index] ? 1 : Math.max(1, Math.min(open, share, most));
       asked[index] = count;
       return count;
     },
+    mayWait: (index, free) => !idle[index] || left(free) > 0 || idle.every(Boolean),
     rest(index) {
+      const news = !idle[index] || asked[index] !== 0;
       asked[index] = 0;
       idle[index] = true;
+      return news;
     },
     answered(index, received) {
       asked[index] = 0;

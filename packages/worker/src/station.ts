@@ -25,6 +25,8 @@ export interface Station {
 const RECEIVE_BACKOFF = { firstMs: 500, maxMs: 30_000 };
 /** Several brokers share the places; none keeps its share through a long empty poll. */
 const SHARED_POLL_MS = 1_000;
+/** After a poll that brought nothing and did not wait for anything. */
+const EMPTY_PAUSE_MS = 1_000;
 const OVERDUE_MS = 6_000;
 /** How long places that came free wait for others, so that one call fills them all. */
 const GATHER_MS = 10;
@@ -77,7 +79,16 @@ export function createStation(parts: {
   /** What one call brings at most. */
   const full = (): number => Math.min(broker.capabilities.maxBatch.receive, slots.size);
 
-  const poll = async (max: number, wait: number): Promise<void> => {
+  /** Starts what there are places for. A parked delivery may have taken one that was kept for the poll; a stop hands back by starting. */
+  const start = (received: readonly HeldDelivery[]): void => {
+    const room = stopping.aborted ? received.length : Math.max(0, slots.size - slots.taken);
+    const begun = received.slice(0, room);
+    gate.took(begun);
+    for (const held of begun) parts.begin(station, held);
+    for (const held of received.slice(room)) station.parking.park({ kind: 'busy', taskId: '', waitMs: 0, held });
+  };
+  /** Answers how many messages it brought. */
+  const poll = async (max: number, wait: number): Promise<number> => {
     const ask = Math.min(max, broker.capabilities.maxBatch.receive);
     const call = { endsAt: clock.monotonic() + wait + OVERDUE_MS };
     const giveUp = slots.keep(ask);
@@ -95,11 +106,11 @@ export function createStation(parts: {
       giveUp();
       plenty = received.length === ask;
       shares.answered(index, received.length);
-      gate.took(received);
-      for (const held of received) parts.begin(station, held);
+      start(received);
       if (received.length === full()) help();
       slots.wake();
     }
+    return received.length;
   };
   /**
    * Where there is more than a full call brings, others help, each with a full call and without waiting for what may come. Where a call brings one
@@ -108,7 +119,10 @@ export function createStation(parts: {
   const help = (): void => {
     const most = alone && full() > 1 && gate.state === 'open' ? MOST_HELPERS : 0;
     while (helpers.size < most && !stopping.aborted && slots.open >= 2 * full()) {
-      const helper = poll(full(), 0).catch((error: unknown) => (stopping.aborted ? undefined : failed(error)));
+      const helper = poll(full(), 0).then(
+        () => undefined,
+        (error: unknown) => (stopping.aborted ? undefined : failed(error)),
+      );
       helpers.add(helper);
       void helper.finally(() => helpers.delete(helper));
     }
@@ -123,6 +137,8 @@ export function createStation(parts: {
     while (!wait.over && !stopping.aborted && slots.open < full()) await slots.change();
     timer.cancel();
   };
+  /** A stop ends the wait, which is no failure. */
+  const pause = (ms: number): Promise<void> => sleep(clock, ms, stopping).catch(() => undefined);
   const failed = async (error: unknown): Promise<void> => {
     const delayMs = backoffDelay(RECEIVE_BACKOFF, ++failures);
     const code = errorLabel(error);
@@ -137,8 +153,7 @@ export function createStation(parts: {
     });
     if (failures === 1 || failures % 10 === 0)
       settings.logger.warn({ code, failures }, `receiving from ${broker.name} failed: ${why}`);
-    // A stop ends the wait, which is no failure.
-    await sleep(clock, delayMs, stopping).catch(() => undefined);
+    await pause(delayMs);
   };
   const station: Station = {
     broker,
@@ -171,14 +186,17 @@ export function createStation(parts: {
         const free = alone ? slots.open : slots.size - slots.taken;
         const allowed = gate.allows(free);
         // Asks for no more than can start now.
-        if (gate.state !== 'open' && allowed === 0) shares.rest(index);
+        if (gate.state !== 'open' && allowed === 0 && shares.rest(index)) slots.wake();
         const max = allowed > 0 ? shares.ask(index, free, allowed) : 0;
         if (max <= 0) {
           await slots.change();
           continue;
         }
         try {
-          await poll(max, waitMs);
+          const wait = shares.mayWait(index, free) ? waitMs : 0;
+          const brought = await poll(max, wait);
+          // Without a place, and never without leaving a turn to others.
+          if (brought === 0 && wait === 0) await pause(EMPTY_PAUSE_MS);
         } catch (error) {
           if (!stopping.aborted) await failed(error);
         }

@@ -33,7 +33,7 @@ export interface WorkerOptions {
   readonly drain?: Duration;
   /** How long an aborted handler may take to end before it counts as leaked. Default 5 s. */
   readonly abortGrace?: Duration;
-  /** How long one poll waits for a message. Default 20 s. */
+  /** How long one poll waits for a message. Default 20 s. With 0, a poll that brings nothing is followed by a pause of 1 s. */
   readonly poll?: Duration;
   /** The name of the service in `lease_owner`. Default `worker`. */
   readonly service?: string;

@@ -85,6 +85,36 @@ test('a parked duplicate of a dead owner does not starve behind a full worker', 
   await world.end();
 });
 
+test('a parked duplicate that takes over does not make a worker run more than its concurrency', async () => {
+  const world = new World();
+  const [a, b] = [world.host('a'), world.host('b')];
+  const runs: string[] = [];
+  b.work([lasting(b, 3_600_000, runs)], { concurrency: 1 });
+  await world.enqueue(copy);
+  await world.until(() => runs.length === 1);
+  const other = defineTask({ type: 'other', lease: '30s', run: () => sleep(a.clock, 1_000) });
+  const { worker } = a.work([lasting(a, 40_000, runs), other], { concurrency: 1 });
+  await world.enqueue(copy);
+  await world.until(() => worker.stats.parked === 1);
+  // Between a beat and the next look at the duplicate, so that it takes over, and not the message of the dead owner, which comes back later.
+  await world.until(() => world.named('heartbeat_ok').length === 1);
+  await world.clock.advance(1_000);
+  b.process.kill();
+  await world.until(() => worker.stats.running === 1);
+  // The place is kept for a poll that still waits.
+  const id = await world.enqueue({ type: 'other' });
+  let most = 0;
+  await world.until(() => {
+    most = Math.max(most, worker.stats.running);
+    return world.record(id)?.state === 'settled';
+  });
+  expect(most).toBe(1);
+  expect(runs).toEqual(['b 1', 'a 2']);
+  await world.until(() => world.quiet);
+  expect(world.named('task_left_to_lapse')).toEqual([]);
+  await world.end();
+});
+
 test('a duplicate goes at once when its task was ended in the same process, even at concurrency 1', async () => {
   const world = new World();
   const a = world.host('a');

@@ -38,6 +38,24 @@ test('a worker asks for no more than it can start, and the rest stays in the que
   await world.end();
 });
 
+test('a poll that does not wait is followed by a pause where it brings nothing, and by none where it brings something', async () => {
+  const world = new World();
+  const a = world.host('a');
+  a.brokerFaults.on(
+    'receive',
+    // A loop that leaves no turn to timers could be ended by nothing else.
+    (call) => (asked(a).length < 1_000 ? call.apply() : new Promise<never>(() => undefined)),
+    { times: Infinity },
+  );
+  const run = a.work([lasting(a, 'task', 100)], { poll: 0, concurrency: 1 });
+  await world.clock.advance(20_000);
+  expect(asked(a).length).toBeLessThanOrEqual(21);
+  expect(asked(a).length).toBeGreaterThanOrEqual(19);
+  for (let number = 0; number < 20; number++) await world.enqueue({ type: 'task', input: { number } });
+  expect(await world.until(() => run.worker.stats.outcomes.settled === 20)).toBeLessThanOrEqual(4_000);
+  await world.end();
+});
+
 test('one slow task does not keep the other places empty', async () => {
   const world = new World();
   const a = world.host('a');
