@@ -85,8 +85,8 @@ export function commandProblem({ at, words }: Command, facts: Facts): string | u
     switch (verb) {
       case 'run': {
         // Without npm's own lines on stdout.
-        const words = rest[0] === '-s' ? rest.slice(1) : rest;
-        return scriptProblem(words[0] ?? '', words.slice(1), facts);
+        const script = rest[0] === '-s' ? rest.slice(1) : rest;
+        return scriptProblem(script[0] ?? '', script.slice(1), facts);
       }
       case 'test':
       case 'start':
