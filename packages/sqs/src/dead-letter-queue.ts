@@ -76,7 +76,8 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
       again += some.length - fresh.length;
       if (some.length === 0 || again > taken.size) return;
       missing = await enough(fresh);
-      if (some.length === asks.reduce((sum, max) => sum + max, 0)) width = Math.min(2 * width, TOGETHER);
+      // SQS brings fewer than there are, and than it was asked for, as it likes.
+      if (2 * some.length >= asks.reduce((sum, max) => sum + max, 0)) width = Math.min(2 * width, TOGETHER);
     }
   };
   /** At most so many; what was not answered stays in `taken`. What SQS refuses comes back by itself. */
