@@ -14,17 +14,28 @@ export function replaceDatabase(file: string): void {
   for (const suffix of ['', '-wal', '-shm', '.bell']) rmSync(file + suffix, { force: true });
 }
 
+/** What every file says of itself from the first moment. */
+const BEGUN: readonly string[] = ['leasehold_meta', 'leasehold_boot'];
+
 function isDemo(file: string): boolean {
   const db = new DatabaseSync(file);
   try {
     db.exec('PRAGMA busy_timeout = 5000');
-    return db.prepare("SELECT name FROM sqlite_schema WHERE name IN ('leasehold_task', 'tickets')").all().length === 2;
+    const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+    const names = tables.map(({ name }) => String(name)).filter((name) => !name.startsWith('sqlite_'));
+    if (names.includes('leasehold_task') && names.includes('tickets')) return true;
+    // One that was stopped before its service had made its tables has nothing in it yet; nor has anybody else's that is removed for it.
+    return names.every((name) => BEGUN.includes(name) || (name.startsWith('leasehold_') && isEmpty(db, name)));
   } catch {
     // Not a database, or one that cannot be read: not to be removed either way.
     return false;
   } finally {
     db.close();
   }
+}
+
+function isEmpty(db: DatabaseSync, table: string): boolean {
+  return db.prepare(`SELECT 1 FROM "${table}" LIMIT 1`).get() === undefined;
 }
 
 /** A process that was stopped inside a transaction stops every other one on the file. */

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { badOption, type TaskRecord } from '@leasehold/core';
@@ -50,8 +50,8 @@ export interface DemoReport {
  * answer lost, a task cancelled and a message that nobody can read. Ends with the numbers, as the ledger, the service and the workers'
  * events give them, and with every promise that was not kept.
  *
- * @throws LeaseholdError `bad-option` for options that do not go together, or a profile whose packages are not installed; whatever keeps it
- * from starting, such as a folder that cannot be written; the reason of `signal`.
+ * @throws LeaseholdError `bad-option` for options that do not go together, a folder that cannot be used, or a profile whose packages are not
+ * installed; whatever keeps it from starting; the reason of `signal`.
  */
 export async function runDemo(options: DemoOptions = {}): Promise<DemoReport> {
   const startedAt = performance.now();
@@ -71,8 +71,8 @@ export async function runDemo(options: DemoOptions = {}): Promise<DemoReport> {
   const limit = setTimeout(() => stopping.abort(new Error('the time limit was reached')), limitMs);
   try {
     if (keep !== undefined) {
-      mkdirSync(folder, { recursive: true });
-      replaceDatabase(join(folder, DATABASE));
+      makeFolder(keep);
+      replaceDatabase(join(keep, DATABASE));
     }
     const { tally, violations, records } = await play(options, { profile, folder, stopping, startedAt });
     signal?.throwIfAborted();
@@ -87,6 +87,20 @@ export async function runDemo(options: DemoOptions = {}): Promise<DemoReport> {
     signal?.removeEventListener('abort', stop);
     process.off('exit', remove);
     remove();
+  }
+}
+
+function makeFolder(keep: string): void {
+  try {
+    mkdirSync(keep, { recursive: true });
+    accessSync(keep, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    throw badOption(
+      'keep',
+      keep,
+      `it cannot be used as a folder (${code}); name one that this user can make, or write to.`,
+    );
   }
 }
 

@@ -1,3 +1,4 @@
+import { isLeaseholdError } from '@leasehold/core';
 import { runDemo, type DemoOptions, type DemoReport, type ProfileName } from '@leasehold/example-helpdesk';
 import { createDemoScreen } from './demo-screen.ts';
 import { CliFailure, EXIT } from './failure.ts';
@@ -40,7 +41,7 @@ export async function demoCommand(options: DemoCommandOptions): Promise<number> 
       ...(screen && { onProgress: screen.progress, onNote: screen.note }),
     });
   } catch (error) {
-    if (stoppedBy === undefined) throw error;
+    if (stoppedBy === undefined) throw keepTrouble(error);
     screen?.done();
     const left = keep === undefined ? 'nothing is left of it' : `only the database in ${keep} is left of it`;
     process.stderr.write(`interrupted: the demo was stopped before its end; ${left}\n`);
@@ -60,6 +61,12 @@ export async function demoCommand(options: DemoCommandOptions): Promise<number> 
     (options.json ? process.stderr : process.stdout).write(hint);
   }
   return violations.length === 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** What is wrong with the folder is said of the option. */
+function keepTrouble(error: unknown): unknown {
+  const isKeep = isLeaseholdError(error) && error.code === 'bad-option' && error.field === 'keep';
+  return isKeep ? new CliFailure(2, `--${error.message}`, { cause: error }) : error;
 }
 
 function profileOf(options: DemoCommandOptions): Pick<DemoOptions, 'profile' | 'endpoints' | 'region'> {

@@ -15,15 +15,26 @@ const LINE_EVERY_MS = 1_000;
 /** Lines that are left free below the table. */
 const MARGIN = 4;
 
-/** On a terminal a table that is drawn over; elsewhere a line now and then. */
+/** Of the cells of a row but its second and third, padding included. */
+const FIXED = [20, 0, 0, 7, 9];
+/** What of a row is no room for its second and third cell: the others, and the lines between them. */
+const TAKEN = FIXED.reduce((sum, width) => sum + width, FIXED.length + 1);
+/** Narrower, a row would say nothing. */
+const LEAST_COLUMNS = 80;
+
+/** On a terminal that is wide enough a table that is drawn over; elsewhere a line now and then. */
 export function createDemoScreen(out: NodeJS.WriteStream): DemoScreen {
-  return out.isTTY ? drawing(out) : writing(out);
+  return out.isTTY && out.columns >= LEAST_COLUMNS ? drawing(out) : writing(out);
 }
 
 function drawing(out: NodeJS.WriteStream): DemoScreen {
   const update = createLogUpdate(out);
   return {
     progress(progress) {
+      if (out.columns < LEAST_COLUMNS) {
+        update(headline(progress));
+        return;
+      }
       const room = Math.max(3, out.rows - MARGIN - 5);
       const rows = progress.held.slice(0, room).map((task) => rowOf(task));
       const more = progress.held.length - rows.length;
@@ -79,9 +90,7 @@ function rowOf(task: HeldTask): string[] {
 
 /** Long cells are cut, so that a row stays one line and the drawing in its place. */
 function widths(columns: number): number[] {
-  const fixed = [20, 0, 0, 7, 9];
-  const left = Math.max(40, columns - 36 - 8);
-  return fixed.map((width, index) =>
-    index === 1 ? Math.floor(left * 0.45) : index === 2 ? Math.ceil(left * 0.55) : width,
-  );
+  const left = columns - TAKEN;
+  const doing = Math.ceil(left * 0.55);
+  return FIXED.map((width, index) => (index === 1 ? left - doing : index === 2 ? doing : width));
 }

@@ -20,6 +20,6 @@ export function ledger(): Option {
 export function queue(): Option {
   return new Option(
     '--queue <address>',
-    'sqs:QUEUE_URL?region=...&endpoint=..., or the name of a queue in the SQLite file, if it has several (default: LEASEHOLD_QUEUE)',
+    'sqs:QUEUE_URL?region=...&endpoint=..., or the name of a queue in the SQLite file (default: LEASEHOLD_QUEUE)',
   );
 }

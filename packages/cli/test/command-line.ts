@@ -15,7 +15,13 @@ const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
 /** Starts the real program. */
 export function start(
   args: readonly string[],
-  options: { readonly cwd: string; readonly env?: Readonly<Record<string, string>> },
+  options: {
+    readonly cwd: string;
+    readonly env?: Readonly<Record<string, string>>;
+    /** A file to write to instead of a pipe. */
+    readonly stdout?: number;
+    readonly uid?: number;
+  },
 ): ReturnType<typeof spawn> {
   const {
     LEASEHOLD_DB: _db,
@@ -28,7 +34,8 @@ export function start(
   return spawn(process.execPath, nodeArgs, {
     cwd: options.cwd,
     env: { ...env, NO_COLOR: '1', ...options.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', options.stdout ?? 'pipe', 'pipe'],
+    ...(options.uid !== undefined && { uid: options.uid }),
   });
 }
 

@@ -1,9 +1,22 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { run, type Ended } from './command-line.ts';
+import { nodeTrouble } from '../src/node-version.ts';
+import { unreadable } from '../src/stores/sqlite-file.ts';
+import { run, start as startProgram, type Ended } from './command-line.ts';
 import { fillDatabase, IDS, SECRET } from './database.ts';
 
 // Each call is a process of its own, on a machine that may be busy.
@@ -261,7 +274,19 @@ test.each<[what: string, args: string[], code: number, says: RegExp]>([
   ['cancel without anything', ['cancel'], 2, /name one task, or the run of several with --run <id>/],
   ['cancel with a task and a run', ['cancel', 'x', '--run', 'y'], 2, /name one task, or the run of several/],
   ['cancel --unclaimed of a run', ['cancel', '--unclaimed', '--run', 'y'], 2, /--unclaimed goes with a task/],
-  ['a folder to keep that cannot be made', ['demo', '--keep', 'notes.txt/below'], 1, /notes.txt/],
+  [
+    'a folder to keep that cannot be made',
+    ['demo', '--keep', 'notes.txt/below'],
+    2,
+    /^error: --keep is "notes.txt\/below": it cannot be used as a folder \(ENOTDIR\); name one that this user can make, or write to\.$/m,
+  ],
+  ['a file as the folder to keep', ['demo', '--keep', 'notes.txt'], 2, /--keep is "notes.txt": .*\(EEXIST\); name one/],
+  [
+    'an option in the address of a file',
+    ['list', '--ledger', 'sqlite:notes.txt?queue=x'],
+    2,
+    /--ledger sqlite:notes\.txt\?queue=x: queue is not known, it takes no options: sqlite:FILE\./,
+  ],
 ])('%s: says what is wrong and what to do', async (_what, args, code, says) => {
   writeFileSync(join(folder, 'notes.txt'), 'a file');
   const ended = await run(args, { cwd: folder });
@@ -273,6 +298,51 @@ test('an unknown task is an error of its own', async () => {
   const { code, stderr } = await leasehold('inspect', 'zz99');
   expect(code).toBe(1);
   expect(stderr).toContain('no task is known as zz99: "leasehold list" shows those that were claimed');
+});
+
+test('output that cannot be written, as on a full disk, is said to be cut', async () => {
+  if (!existsSync('/dev/full')) return;
+  const full = openSync('/dev/full', 'w');
+  const child = startProgram(['list', '--json', '--db', db], { cwd: folder, stdout: full });
+  closeSync(full);
+  let stderr = '';
+  child.stderr?.on('data', (chunk) => (stderr += String(chunk)));
+  const [code] = (await once(child, 'close')) as [number];
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr:
+      'error: stdout cannot be written (ENOSPC: no space left on device, write); what was printed is not whole.\n',
+  });
+});
+
+test('a file that this user may not write to is named with what has to be writable', () => {
+  const readOnly = Object.assign(new Error('attempt to write a readonly database'), { errcode: 8 });
+  const folderOnly = Object.assign(new Error('attempt to write a readonly database'), { errcode: 1544 });
+  const broken = Object.assign(new Error('disk I/O error'), { errcode: 10 });
+  const remedy = 'the file and its folder have to be writable for this user, since SQLite keeps a journal beside it.';
+  for (const error of [readOnly, folderOnly])
+    expect(unreadable('--db x', error).message).toBe(
+      `--db x cannot be read (attempt to write a readonly database): ${remedy}`,
+    );
+  expect(unreadable('--db x', broken).message).toBe('--db x cannot be read (disk I/O error).');
+});
+
+test.runIf(process.getuid?.() === 0)('the same, as another user', async () => {
+  for (const path of [folder, dirname(db)]) chmodSync(path, 0o755);
+  const ended = await run(['list', '--db', db], { cwd: folder, uid: 65_534 });
+  expect(ended).toMatchObject({ code: 1, stdout: '' });
+  expect(ended.stderr).toContain('the file and its folder have to be writable for this user');
+});
+
+test('a Node that is too old is told so', () => {
+  const { engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+    engines: { node: string };
+  };
+  expect(engines.node).toBe('>=22.18');
+  for (const version of ['v20.20.2', 'v22.17.9', 'v9.0.0'])
+    expect(nodeTrouble(version)).toBe(`leasehold needs Node 22.18 or newer; this is ${version}.`);
+  for (const version of ['v22.18.0', 'v22.100.0', 'v24.1.0', process.version])
+    expect(nodeTrouble(version)).toBeUndefined();
 });
 
 test('help and version are no errors', async () => {
