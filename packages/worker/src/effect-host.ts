@@ -21,8 +21,8 @@ export function createEffectHost(attempt: Attempt): EffectHost {
     },
     identified: attempt.message.identity === 'task-id' || attempt.definition.identity === 'message-id',
     context(key, signal) {
-      // Asked for anew at every step of a read-back: none is started once a write was refused.
-      if (task.lost) throw lostLease(task.lost);
+      // Asked for anew at every step of a read-back: a closing starts none once a write was refused.
+      if (attempt.closing && task.lost) throw lostLease(task.lost);
       const { traceparent } = attempt.message;
       return {
         idempotencyKey: key,
