@@ -60,7 +60,11 @@ export async function close(
 
 /** A closing that has begun: reads back what is open, then ends the task. */
 export async function finishClosing(attempt: Attempt, to: 'dead-lettered' | 'cancelled'): Promise<AttemptOutcome> {
-  const { task, port, services } = attempt;
+  const { task, port, services, limits } = attempt;
+  if (task.lost) return 'lost';
+  // The handler has ended, and its limits with it. What is read back has bounds of its own, and needs the lease until it is done.
+  limits.stop();
+  services.heartbeat.keep(attempt);
   await closeOpenEffects(attempt);
   if (task.lost) return 'lost';
   services.heartbeat.drop(attempt);

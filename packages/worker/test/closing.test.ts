@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { sleep } from '@leasehold/core';
 import { defineTask } from '@leasehold/worker';
 import { World } from './harness.ts';
@@ -57,6 +57,28 @@ test('a receipt that hangs while its task is closed does not: what was read back
   await world.until(() => world.record(id)?.state === 'dead_lettered', 120_000);
   expect(world.record(id)?.effects['create']).toMatchObject({ status: 'verified', externalStatus: 'exists' });
   await world.end();
+});
+
+test('a look that hangs is not cut short by the limits of the handler: the closing keeps its lease and ends', async () => {
+  const world = new World();
+  const a = world.host('a');
+  // Listens to its signal, as fetch does.
+  const hangs = (_url: unknown, init?: RequestInit): Promise<never> =>
+    sleep(a.clock, 2 ** 40, init?.signal ?? undefined).then(never);
+  vi.stubGlobal('fetch', hangs);
+  const { worker } = a.work([
+    defineTask({
+      type: 'task',
+      lease: '9s',
+      limits: { attempts: 1, stage: '10s' },
+      run: (_input, ctx) => make(world, a, ctx, 'create', 'guarded look', { commit: never }),
+    }),
+  ]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.record(id)?.state === 'dead_lettered');
+  expect(world.record(id)?.effects['create']?.status).toBe('in_doubt');
+  // The attempt that made the call, and the one that closes.
+  expect(worker.stats).toMatchObject({ claimed: 2, leaked: 1 });
 });
 
 test('a task whose handler hangs ends when its attempts are over, also with an effect open: nobody can tell of it', async () => {
