@@ -238,3 +238,17 @@ test('cancel of a task with an open effect says that the task may run on, and wh
       'note: t-2 waited for a person, so its message is parked; after a minute "leasehold sweep --queue QUEUE" sends it\n',
   });
 });
+
+test.each([['sweep'], ['list'], ['approve', 't-1']])(
+  '%s names a queue that does not answer, and what to check',
+  async (...args) => {
+    await park();
+    const queue = 'sqs:http://127.0.0.1:1/123456789012/tickets?region=us-east-1&endpoint=http://127.0.0.1:1';
+    const credentials = { AWS_ACCESS_KEY_ID: 'x', AWS_SECRET_ACCESS_KEY: 'x' };
+    expect(await leasehold([...args, '--queue', queue], credentials)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `error: --queue ${queue} does not answer (ECONNREFUSED): check its endpoint and the network.\n`,
+    });
+  },
+);
