@@ -17,7 +17,7 @@ export interface StoreClock {
 }
 
 /** The clocks of this machine as a call is sent. */
-export interface Sending {
+interface Sending {
   /** Monotonic. */
   readonly at: number;
   /** Of the wall over the monotonic clock. */
