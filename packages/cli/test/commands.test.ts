@@ -341,6 +341,12 @@ test('a Node that is too old is told so', () => {
   expect(engines.node).toBe('>=22.18');
   for (const version of ['v20.20.2', 'v22.17.9', 'v9.0.0'])
     expect(nodeTrouble(version)).toBe(`leasehold needs Node 22.18 or newer; this is ${version}.`);
+  // Before anything is loaded that an old one does not have.
+  const main = readFileSync(new URL('../src/main.ts', import.meta.url), 'utf8');
+  expect([...main.matchAll(/^import .* from '(.*)'/gm)].map(([, from]) => from)).toEqual([
+    './node-version.ts',
+    './warnings.ts',
+  ]);
   for (const version of ['v22.18.0', 'v22.100.0', 'v24.1.0', process.version])
     expect(nodeTrouble(version)).toBeUndefined();
 });

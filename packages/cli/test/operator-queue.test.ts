@@ -126,7 +126,7 @@ test('sweep sends what was approved to the queue that was named, and without a n
   expect(messages()).toEqual({ other: 1 });
   const named = await leasehold(['sweep', '--queue', 'jobs']);
   expect(named.code).toBe(0);
-  expect(named.stdout).toContain('approved, and sent again: t-1\n');
+  expect(named.stdout).toContain('their parked message was sent: t-1\n');
   expect(messages()).toEqual({ jobs: 1, other: 1 });
 });
 

@@ -36,7 +36,7 @@ export async function workOn(
 }
 
 /** The next delivery of a queue, if there is one. */
-export async function acquire(broker: LeaseBroker) {
+async function acquire(broker: LeaseBroker) {
   const policy: AdoptOptions['policy'] = () => ({
     timing: leaseTiming('10m'),
     attempts: 5,

@@ -80,7 +80,7 @@ function pageOf(report: SweepReport, dryRun: boolean): string {
   name('still being worked on, although their message is dead-lettered', report.live);
   name('an effect is open, which only a worker can read back (leasehold redrive)', report.needWorker);
   name(dryRun ? 'settled, with follow-ups still to be sent' : 'settled; their follow-ups were sent', report.followUps);
-  name('approved, and sent again', report.resent);
+  name('to run again (approved, reopened, or to be cancelled); their parked message was sent', report.resent);
   return lines.join('\n');
 }
 
