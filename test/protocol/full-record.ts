@@ -71,7 +71,7 @@ export const fullRecord: Full<Omit<TaskRecord, 'extra'>> = {
   parked: { omitted: 'not ours' },
   human: [question],
   lastError: { errorClass: 'retryable', code: 'E', message: 'the provider was down' },
-  closing: { to: 'cancelled', reason: 'cancelled on request', errorClass: 'cancelled' },
+  closing: { to: 'cancelled', reason: 'cancelled on request', errorClass: 'cancelled', failures: 1 },
   cancelRequested: true,
   deadLetterSent: false,
   deadlineAt: 3_600_000,

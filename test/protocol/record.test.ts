@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { recordFromWire, recordToWire, type WireRecord } from '@leasehold/core';
+import { MOST_QUESTIONS, recordFromWire, recordToWire, type WireRecord } from '@leasehold/core';
 import { steps, walk } from '../../packages/core/test/decide-walk.ts';
 import { fullRecord, runningRecord } from './full-record.ts';
 import { codes, table } from './page.ts';
@@ -146,3 +146,14 @@ function throws(act: () => unknown): boolean {
     return true;
   }
 }
+
+test('a record with as many questions as may be asked is valid', () => {
+  const human = Array.from({ length: MOST_QUESTIONS }, (_, at) => ({
+    question: `${at}?`,
+    askedAt: 1,
+    approved: true,
+    reason: 'yes',
+    answeredAt: 2,
+  }));
+  expect(complaints(RECORD, recordToWire({ ...runningRecord(), human }))).toEqual([]);
+});

@@ -102,6 +102,7 @@ const scripts: readonly (readonly (TaskEvent | number)[])[] = [
   [claim(), intend('create'), lapsed, claim({ ...second, attempts: 1 })],
   [claim(), intend('create'), release(), cancel()],
   [claim(), intend('create'), askHuman(), cancel()],
+  [claim(), intend('create'), askHuman({ parked: { omitted: "it is its consumer's own" } }), cancel()],
   [claim(), release({ failure: false, retentionMs: RETENTION_MS }), claim(second)],
   [claim(), askHuman(), answer(), claim(second)],
   [claim(), askHuman(), cancel()],

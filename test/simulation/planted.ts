@@ -82,8 +82,8 @@ export const PLANTED: readonly PlantedFault[] = [
     name: 'cancelling does not look at open effects',
     seed: 159,
     file: core('decide'),
-    from: '  if (openEffects(record).length > 0) {\n    if (record.cancelRequested &&',
-    to: '  if (record.version < 0) {\n    if (record.cancelRequested &&',
+    from: '  if (openEffects(record).length > 0) {\n    const kept =',
+    to: '  if (record.version < 0) {\n    const kept =',
   },
   // record-changes
   {

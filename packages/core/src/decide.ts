@@ -161,7 +161,8 @@ function grant(record: TaskRecord, event: ClaimEvent, now: StoreTime, expect: Pu
   const open = openEffects(record).length > 0;
   // What exists outside cannot be cancelled any more: the task goes on to its settling.
   const begun = record.closing?.to === 'cancelled' && !open && hasVerified(record) ? undefined : record.closing;
-  const closing = begun ?? wayOut(record, event, now);
+  const out = begun ? undefined : wayOut(record, event, now);
+  const closing = begun ?? (out && { ...out, failures: record.failures });
   const written = { version: record.version + 1, opId: event.opId, updatedAt: now.latest };
   if (closing && !open) {
     const error = toError(closing);
@@ -337,10 +338,10 @@ function cancel(record: TaskRecord, event: CancelEvent, now: StoreTime): Decisio
   if (record.state === 'cancelled') return refuse('cancelled', 'the task was cancelled already');
   if (record.state === 'dead_lettered') return refuse('dead-lettered', 'the task was dead-lettered');
   if (openEffects(record).length > 0) {
-    if (record.cancelRequested && record.state !== 'waiting_human')
-      return refuse('cancel-requested', 'the cancellation was asked for already');
-    // Its message is parked, so nobody would come by to read the effect back: it is to be sent again.
-    const again = record.state === 'waiting_human' && ({ state: 'queued' } as const);
+    const kept = record.state === 'waiting_human' && record.parked !== undefined && 'inline' in record.parked;
+    if (record.cancelRequested && !kept) return refuse('cancel-requested', 'the cancellation was asked for already');
+    // Its message is parked here, so nobody would come by to read the effect back: it is to be sent again.
+    const again = kept && ({ state: 'queued' } as const);
     return decision(record, event.opId, now, { cancelRequested: true, ...again }, 'any');
   }
   if (hasVerified(record)) return refuse('settle-wins', 'an effect of the task exists already; the task will settle');

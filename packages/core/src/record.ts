@@ -89,6 +89,8 @@ export interface Closing {
   readonly to: 'dead_lettered' | 'cancelled';
   readonly reason: string;
   readonly errorClass: string;
+  /** The failures the task had when a claim began it: each claim that goes on with it has more. */
+  readonly failures?: number;
 }
 
 /** What the ledger knows of one task. All instants are epoch milliseconds of the store's clock. */

@@ -162,7 +162,11 @@ export function createTaskClient(parts: TaskClientParts): TaskClient {
     };
     const outcome = await write(ledger, taskId, event);
     // Asked for before, by this very call if its answer was lost and the owner wrote since.
-    if ('refused' in outcome && outcome.refused === 'cancel-requested') return { taskId, outcome: 'requested' };
+    if ('refused' in outcome && outcome.refused === 'cancel-requested') {
+      const { record } = await status(taskId);
+      if (record?.state === 'queued' && record.parked) await sendAgain(record);
+      return { taskId, outcome: 'requested' };
+    }
     if ('refused' in outcome) return { taskId, outcome: 'refused', cause: outcome.refused, message: outcome.message };
     const { record } = outcome;
     // Unconfirmed, the next sweep sends it.

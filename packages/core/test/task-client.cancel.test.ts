@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Lease } from '../src/lease.ts';
 import { dropAnswer } from '../src/testing/index.ts';
+import { createTaskClient } from '../src/task-client.ts';
 import { kinds, settlement } from './broker-bench.ts';
 import { clientBench, intended, running } from './client-bench.ts';
 import { TIMING } from './lease-bench.ts';
@@ -37,6 +38,30 @@ describe('cancel', () => {
     expect(bench.queue.messages).toEqual([]);
     expect(await bench.done(bench.client.cancel('t-0'))).toMatchObject([{ outcome: 'requested' }]);
     expect((await bench.lease()).record).toMatchObject({ cancelRequested: true, closing: { to: 'cancelled' } });
+  });
+
+  test('that could not send a parked message is completed by the next one', async () => {
+    const bench = clientBench();
+    const lease = await intended(bench);
+    await bench.done(bench.broker.askHuman(lease, 'Does the charge exist?'));
+    await bench.drained();
+    const alone = createTaskClient({ ledger: bench.broker.ledger.driver, clock: bench.clock });
+    expect(await bench.done(alone.cancel('t-0'))).toMatchObject([{ outcome: 'requested' }]);
+    expect(bench.queue.messages).toEqual([]);
+    expect(await bench.done(bench.client.cancel('t-0'))).toMatchObject([{ outcome: 'requested' }]);
+    expect(bench.queue.messages).toHaveLength(1);
+  });
+
+  test('of a task whose message its consumer keeps leaves it to the person, who can still end it', async () => {
+    const bench = clientBench();
+    const lease = await intended(bench);
+    const parked = { omitted: "it is its consumer's own" };
+    const question = 'Does the charge exist?';
+    await bench.done(lease.task.apply({ type: 'ask-human', question, parked }, { repeat: true }));
+    expect(await bench.done(bench.client.cancel('t-0'))).toMatchObject([{ outcome: 'requested' }]);
+    expect(await bench.done(bench.client.cancel('t-0'))).toMatchObject([{ outcome: 'requested' }]);
+    const no = await bench.done(bench.client.answer('t-0', { approve: false, reason: 'it does not' }));
+    expect(no).toMatchObject({ done: true });
   });
 
   test('is refused, with the cause, where there is nothing to cancel any more', async () => {

@@ -27,6 +27,9 @@ import { LimitWatch, type Limited } from './limits.ts';
 import { OutsideCalls } from './outside-calls.ts';
 import { toTaskError } from './redact.ts';
 
+/** How often the handler is run once more for a task that is being closed; a deploy may kill one or two of them. */
+const CLOSING_RUNS = 3;
+
 /**
  * One attempt at one task: runs the handler under the lease and gives the task its next state. There may be ten thousand at a time, so
  * what most of them never need is made when it is asked for.
@@ -217,9 +220,9 @@ export class Attempt implements Kept, Limited {
     const { record } = this.task;
     this.closing = true;
     // The handler is run again only to learn how to read its effects back; it commits nothing. One that never ends cannot keep the task for ever:
-    // what it has not reached when the attempts are over stays in doubt.
+    // what it has not reached in a few runs stays in doubt.
     const needsHandler =
-      record.failures <= this.definition.attempts &&
+      record.failures < Math.max(this.definition.attempts, record.closing?.failures ?? 0) + CLOSING_RUNS &&
       openEffects(record).some((name) => record.effects[name]?.lookUrl === undefined);
     if (needsHandler) {
       const end = await new Promise<HandlerEnd>((resolve) => this.#handle(resolve));

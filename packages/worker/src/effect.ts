@@ -83,9 +83,9 @@ export async function runEffect<Committed, Found>(
     const result = await attemptReadBack(host, name, (signal) => readBack(host, options, key, known, signal));
     if (result.state === 'found') return await verified(host, name, options, key, result.found, 'read-back');
     if (host.closing) {
-      // A call that is answered by replaying cannot be read back without making it.
-      const untold = result.state === 'unknown' || options.readBack === 'provider-replays-key';
-      task.carryFinding(name, { status: untold ? 'in_doubt' : 'absent' });
+      // A call that is answered by replaying cannot be read back without making it. What could not tell is asked again, a few times, by the closing.
+      if (options.readBack === 'provider-replays-key') task.carryFinding(name, { status: 'in_doubt' });
+      else if (result.state !== 'unknown') task.carryFinding(name, { status: 'absent' });
       throw new ClosingSignal();
     }
     if (result.state === 'refused') throw refusedForGood(name, result.status);

@@ -39,9 +39,15 @@ export class HandlerRun {
   }
 
   async #ended(end: Exclude<HandlerEnd, 'running'>): Promise<void> {
+    const reject = (): void => {
+      if ('value' in end) this.#attempt.reject(end.value);
+    };
+    // Of one that was given up already nobody waits for the calls, which may never end.
+    const late = this.#leakEnded !== undefined;
+    if (late) reject();
     await this.#attempt.outsideEnded();
     this.#grace?.cancel();
-    if (this.#leakEnded && 'value' in end) this.#attempt.reject(end.value);
+    if (!late && this.#leakEnded) reject();
     this.#leakEnded?.();
     this.#tell(end);
   }

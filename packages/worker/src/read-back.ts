@@ -73,8 +73,8 @@ export async function readBack<Committed, Found>(
   if (options.quiesce === undefined) return { state: 'unknown' };
   const now = await host.storeNow();
   if (now === undefined) return { state: 'unknown' };
-  // A deploy may have changed the length since.
-  const leaseMs = intended.leaseMs ?? host.task.timing.leaseMs;
+  // A deploy may have made leases shorter since; and an older worker keeps the figure of an earlier intent beside its own.
+  const leaseMs = Math.max(intended.leaseMs ?? 0, host.task.timing.leaseMs);
   const quietAt = intended.intendedAt + leaseMs + parseDuration(options.quiesce, 'quiesce');
   return now >= quietAt ? { state: 'absent' } : { state: 'unknown', retryAfterMs: quietAt - now };
 }

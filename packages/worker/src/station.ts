@@ -49,6 +49,11 @@ function newsOf(acquired: Acquired | undefined): ClaimNews {
   return acquired.cause === 'invalid' ? 'one-task' : 'unanswered';
 }
 
+/** Handed back, such a message would not come again: the broker gives it up. It is started at once, though places are short or a stop is under way. */
+export function isLast({ capabilities }: LeaseBroker, { delivery: { deliveryCount } }: HeldDelivery): boolean {
+  return deliveryCount !== undefined && deliveryCount >= (capabilities.maxDeliveries ?? Number.POSITIVE_INFINITY);
+}
+
 /** `begin` starts a delivery in a slot it takes. */
 export function createStation(parts: {
   readonly index: number;
@@ -82,10 +87,11 @@ export function createStation(parts: {
   /** Starts what there are places for. A parked delivery may have taken one that was kept for the poll; a stop hands back by starting. */
   const start = (received: readonly HeldDelivery[]): void => {
     const room = stopping.aborted ? received.length : Math.max(0, slots.size - slots.taken);
-    const begun = received.slice(0, room);
+    const begun = received.filter((held, at) => at < room || isLast(broker, held));
     gate.took(begun);
     for (const held of begun) parts.begin(station, held);
-    for (const held of received.slice(room)) station.parking.park({ kind: 'busy', taskId: '', waitMs: 0, held });
+    for (const held of received)
+      if (!begun.includes(held)) station.parking.park({ kind: 'busy', taskId: '', waitMs: 0, held });
   };
   /** Answers how many messages it brought. */
   const poll = async (max: number, wait: number): Promise<number> => {
@@ -186,7 +192,11 @@ export function createStation(parts: {
         const free = alone ? slots.open : slots.size - slots.taken;
         const allowed = gate.allows(free);
         // Asks for no more than can start now.
-        if (gate.state !== 'open' && allowed === 0 && shares.rest(index)) slots.wake();
+        if (gate.state !== 'open' && allowed === 0) {
+          // When it opens again, who has been idle is not to wait for more places: others would take them.
+          plenty = false;
+          if (shares.rest(index)) slots.wake();
+        }
         const max = allowed > 0 ? shares.ask(index, free, allowed) : 0;
         if (max <= 0) {
           await slots.change();

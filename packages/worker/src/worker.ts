@@ -1,14 +1,5 @@
 import { LeaseholdError, publish } from '@leasehold/core';
-import type {
-  Acquired,
-  AdoptOptions,
-  ClaimPolicy,
-  HeldDelivery,
-  Lease,
-  LeaseBroker,
-  PolicyAnswer,
-  Timer,
-} from '@leasehold/core';
+import type { Acquired, AdoptOptions, ClaimPolicy, HeldDelivery, Lease, PolicyAnswer, Timer } from '@leasehold/core';
 import { Attempt } from './attempt.ts';
 import type { AttemptOutcome, AttemptServices } from './attempt-services.ts';
 import { BrokerPort } from './attempt-port.ts';
@@ -17,7 +8,7 @@ import { createLimitTable } from './limits.ts';
 import { processOwner } from './process-owner.ts';
 import { createSerialKeys, type KeyHold } from './serial-keys.ts';
 import { createShares, createSlots } from './slots.ts';
-import { createStation, type Station } from './station.ts';
+import { createStation, isLast, type Station } from './station.ts';
 import { workerSettings, type AnyTask, type WorkerOptions } from './worker-options.ts';
 
 /** What a worker has done and is doing. */
@@ -80,11 +71,6 @@ function refuseInRehearsal(): void {
     'refused',
     'This module starts a worker when it is imported. A rehearsal needs a module that only exports tasks: move them into one of their own.',
   );
-}
-
-/** Handed back, such a message would not come again: the broker gives it up. It is started while the others drain. */
-function isLast({ capabilities }: LeaseBroker, { delivery: { deliveryCount } }: HeldDelivery): boolean {
-  return deliveryCount !== undefined && deliveryCount >= (capabilities.maxDeliveries ?? Number.POSITIVE_INFINITY);
 }
 
 /** A beat that late means that the event loop is blocked. */

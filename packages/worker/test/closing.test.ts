@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { sleep } from '@leasehold/core';
 import { defineTask } from '@leasehold/worker';
-import { World } from './harness.ts';
+import { World, type Host } from './harness.ts';
 import { make, type Otherwise } from './making.ts';
 
 const never = (): Promise<never> => new Promise<never>(() => undefined);
@@ -98,8 +98,8 @@ test('a task whose handler hangs ends when its attempts are over, also with an e
   const id = await world.enqueue({ type: 'task' });
   await world.until(() => world.record(id)?.state === 'dead_lettered');
   expect(world.record(id)?.effects['create']?.status).toBe('in_doubt');
-  // Each attempt, and one run to learn the read-back.
-  expect(worker.stats.leaked).toBe(3);
+  // Each attempt, and three runs to learn the read-back.
+  expect(worker.stats.leaked).toBe(5);
 });
 
 test('a closing starts nothing more once a write of it was refused (I3)', async () => {
@@ -164,4 +164,58 @@ test('a closing whose lease is lost between two looks does not take the second',
   world.clock.block(10_000);
   await world.until(() => worker.stats.outcomes.lost === 1);
   expect(looks()).toBe(before + 1);
+});
+
+test('a deploy that lowers the limit of attempts reads an open effect back before it gives the task up', async () => {
+  const world = new World();
+  const [a, b] = [world.host('a'), world.host('b')];
+  const type = (host: Host, attempts: number, otherwise: Otherwise = {}) =>
+    defineTask({
+      type: 'task',
+      lease: '9s',
+      limits: { attempts },
+      run: async (_input, ctx) => void (await make(world, host, ctx, 'create', 'guarded function', otherwise)),
+    });
+  a.work([type(a, 10, { readBack: () => Promise.reject(new Error('the receiver cannot be asked just now')) })]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => (world.record(id)?.failures ?? 0) === 3);
+  a.process.kill();
+  expect(world.receiver.made).toHaveLength(1);
+  b.work([type(b, 2)]);
+  await world.until(() => world.record(id)?.state === 'dead_lettered');
+  expect(world.record(id)?.effects['create']).toMatchObject({ status: 'verified' });
+  await world.end();
+});
+
+test('a closing that a run of the handler reads back does so more than once before it gives up', async () => {
+  const world = new World();
+  const [a, b] = [world.host('a'), world.host('b')];
+  let reads = 0;
+  const type = (host: Host, otherwise: Otherwise) =>
+    defineTask({
+      type: 'task',
+      lease: '9s',
+      limits: { attempts: 1 },
+      run: async (_input, ctx) => void (await make(world, host, ctx, 'create', 'guarded function', otherwise)),
+    });
+  const dying: Otherwise = {
+    async commit(call) {
+      await world.receiver.make('guarded', call, a.process);
+      a.process.kill();
+      return never();
+    },
+  };
+  const slow: Otherwise = {
+    readBack: (call) =>
+      reads++ === 0
+        ? sleep(b.clock, 2 ** 40, call.signal).then(() => undefined)
+        : world.receiver.find('guarded', call, b.process),
+  };
+  a.work([type(a, dying)]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => !a.process.alive);
+  b.work([type(b, slow)]);
+  await world.until(() => world.record(id)?.state === 'dead_lettered');
+  expect({ reads, status: world.record(id)?.effects['create']?.status }).toEqual({ reads: 2, status: 'verified' });
+  await world.end();
 });

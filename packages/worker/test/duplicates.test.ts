@@ -177,3 +177,29 @@ test('a redelivery of a settled task is acknowledged with its receipt, whoever g
   expect(world.named('task_replayed')).toHaveLength(3);
   await world.end();
 });
+
+test('a message on its last delivery that finds no place is not thrown away by a stop', async () => {
+  const world = new World({ broker: { maxDeliveries: 1 } });
+  const [a, b] = [world.host('a'), world.host('b')];
+  const ran: string[] = [];
+  const other = defineTask({ type: 'other', lease: '30s', run: (_input, ctx) => void ran.push(ctx.taskId) });
+  b.work([lasting(b, 3_600_000)], { concurrency: 1 });
+  await world.enqueue(copy);
+  await world.until(() => world.record('t')?.state === 'running');
+  const run = a.work([lasting(a, 15_000), other], { concurrency: 1 });
+  await world.enqueue(copy);
+  await world.until(() => run.worker.stats.parked === 1);
+  await world.until(() => world.named('heartbeat_ok').length === 1);
+  await world.clock.advance(1_000);
+  b.process.kill();
+  // The duplicate, in the place that was kept for the poll.
+  await world.until(() => run.worker.stats.running === 1);
+  const id = await world.enqueue({ type: 'other', taskId: 'o' });
+  await world.clock.advance(1_000);
+  await world.during(run.worker.stop());
+  await world.clock.advance(60_000);
+  const c = world.host('c');
+  c.work([other]);
+  await world.clock.advance(60_000);
+  expect(ran).toEqual([id]);
+});

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { dropAnswer } from '@leasehold/core/testing';
+import type { LedgerDriver } from '@leasehold/core';
 import { defineTask } from '@leasehold/worker';
 import { World, type Host } from './harness.ts';
 import { make } from './making.ts';
@@ -36,6 +37,47 @@ test('the quiet time of an effect counts from the lease under which it was inten
   await world.enqueue({ type: 'task' });
   await world.until(() => !a.process.alive, 100_000);
   b.work(types(b, '9s'));
+  await world.clock.advance(600_000);
+  expect(world.receiver.made).toHaveLength(1);
+  await world.end();
+});
+
+test('the quiet time does not count from the lease of an earlier intent, which an older worker left in the record', async () => {
+  const world = new World();
+  const [a, b] = [world.host('a'), world.host('b')];
+  const type = (host: Host) =>
+    defineTask({
+      type: 'task',
+      lease: '90s',
+      run: async (_input, ctx) =>
+        void (await make(world, host, ctx, 'create', 'plain', {
+          quiesce: '60s',
+          commit(call) {
+            if (host === b) return world.receiver.make('plain', call, b.process);
+            world.clock.timer(55_000, () => void world.receiver.make('plain', call, b.process));
+            a.process.kill();
+            return never();
+          },
+        })),
+    });
+  // It keeps what it does not know, beside an instant of its own.
+  const start = world.clock.monotonic();
+  a.ledgerFaults.on(
+    'put',
+    async (call) => {
+      const [next, ...others] = call.args as Parameters<LedgerDriver['put']>;
+      const { create } = next.effects;
+      const old = create ? { ...next, effects: { create: { ...create, leaseMs: 9_000 } } } : next;
+      const answer = await call.apply([old, ...others], call.signal);
+      if (create && world.clock.monotonic() - start < 60_000) throw new Error('lost');
+      return answer;
+    },
+    { times: Infinity },
+  );
+  a.work([type(a)]);
+  await world.enqueue({ type: 'task' });
+  await world.until(() => !a.process.alive, 100_000);
+  b.work([type(b)]);
   await world.clock.advance(600_000);
   expect(world.receiver.made).toHaveLength(1);
   await world.end();

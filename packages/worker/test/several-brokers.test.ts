@@ -79,3 +79,20 @@ test('brokers that are all idle take turns at the only place, one waiting poll a
   expect(a.brokerFaults.callsOf('receive').length - before).toBeLessThanOrEqual(31);
   await world.end();
 });
+
+test.each([40, 45, 50])('a broker whose ledger comes back is not starved by idle ones (%d)', async (round) => {
+  const world = new World();
+  const a = world.host('a');
+  const [busy, idle] = [another(world, a), another(world, a)];
+  const task = lasting(a, 'task', 20 + 7 * round);
+  const { worker } = a.work([task], { broker: [a.broker, busy.broker, idle.broker], concurrency: 2 });
+  await world.during(busy.broker.enqueue(Array.from({ length: 100 }, (_, input) => ({ type: 'task', input }))));
+  await world.until(() => worker.stats.outcomes.settled >= 10);
+  const back = world.clock.monotonic() + 5_000 + 137 * round;
+  for (const method of ['put', 'get'] as const)
+    busy.faults.on(method, failBefore('unavailable'), { times: Infinity, when: () => world.clock.monotonic() < back });
+  await world.until(() => world.clock.monotonic() >= back);
+  await world.until(() => worker.stats.claimed >= 90, 120_000);
+  expect(worker.health().ready).toBe(true);
+  await world.end();
+});

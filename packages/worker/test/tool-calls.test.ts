@@ -65,3 +65,25 @@ test('a tool call whose time is over between an abort and the end of its grace i
   await world.until(() => run.report !== undefined);
   expect(a.process.pending).toBe(0);
 });
+
+test('the late result of a handler whose tool call never ends is told', async () => {
+  const world = new World();
+  const a = world.host('a');
+  const { worker } = a.work([
+    defineTask({
+      type: 'task',
+      lease: '9s',
+      async run(_input, ctx) {
+        await ctx.call('model', { timeout: '60s' }, never).catch(() => undefined);
+        return 'late';
+      },
+    }),
+  ]);
+  const id = await world.enqueue({ type: 'task' });
+  await world.until(() => world.record(id)?.state === 'running');
+  await world.clock.advance(1_000);
+  await world.during(world.client.cancel(id));
+  await world.until(() => worker.stats.outcomes.leaked === 1);
+  await world.clock.advance(120_000);
+  expect(world.named('result_rejected')).toHaveLength(1);
+});
