@@ -21,11 +21,14 @@ function isDemo(file: string): boolean {
   const db = new DatabaseSync(file);
   try {
     db.exec('PRAGMA busy_timeout = 5000');
-    const tables = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
-    const names = tables.map(({ name }) => String(name)).filter((name) => !name.startsWith('sqlite_'));
+    const objects = db.prepare("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')").all();
+    const names = objects.map(({ name }) => String(name)).filter((name) => !name.startsWith('sqlite_'));
     if (names.includes('leasehold_task') && names.includes('tickets')) return true;
     // One that was stopped before its service had made its tables has nothing in it yet; nor has anybody else's that is removed for it.
-    return names.every((name) => BEGUN.includes(name) || (name.startsWith('leasehold_') && isEmpty(db, name)));
+    return (
+      names.length > 0 &&
+      names.every((name) => BEGUN.includes(name) || (name.startsWith('leasehold_') && isEmpty(db, name)))
+    );
   } catch {
     // Not a database, or one that cannot be read: not to be removed either way.
     return false;

@@ -36,6 +36,7 @@ test.each([
   ['a message', "INSERT INTO leasehold_message (queue, not_before, sent_at, attributes) VALUES ('q', 0, 0, '{}')"],
   ['a key of a guard', "INSERT INTO leasehold_guard_scope VALUES ('s', 1, 0)"],
   ['a table of somebody else', 'CREATE TABLE invoices (id INTEGER)'],
+  ['a view of somebody else', 'CREATE VIEW one AS SELECT 1'],
 ])('a database of Leasehold with %s in it that is no demo is left alone', async (_what, sql) => {
   const file = join(folder, 'demo.sqlite');
   const db = await begun(file);

@@ -1,4 +1,4 @@
-import type { CancelOutcome, TaskClient } from '@leasehold/core';
+import { keepsMessage, type CancelOutcome, type TaskClient } from '@leasehold/core';
 import { CliFailure, EXIT } from './failure.ts';
 import { checkTaskName, findTask, tasksBeginning } from './find-task.ts';
 import { withLedger, type StoreOptions } from './open-ledger.ts';
@@ -40,7 +40,11 @@ async function cancelOne(client: TaskClient, name: string, unclaimed: boolean): 
   const known = !unclaimed || CUT_SHORT.test(name) ? await findTask(client, name) : (await client.status(name)).record;
   if (known) {
     const outcomes = await client.cancel(known.taskId, REASON);
-    if (known.state === 'waiting_human' && outcomes.some(({ outcome }) => outcome === 'requested'))
+    if (
+      known.state === 'waiting_human' &&
+      keepsMessage(known) &&
+      outcomes.some(({ outcome }) => outcome === 'requested')
+    )
       process.stderr.write(
         `note: ${shortId(known.taskId)} waited for a person, so its message is parked; after a minute "leasehold sweep --queue QUEUE" sends it\n`,
       );

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { sqliteBroker, sqliteLedger } from '@leasehold/sqlite';
+import { withLease } from '@leasehold/worker';
 import { runHere, type Ended, type Environment } from './command-line.ts';
 import { workOn, type WorkerParts } from './queue-workers.ts';
 
@@ -252,3 +253,22 @@ test.each([['sweep'], ['list'], ['approve', 't-1']])(
     });
   },
 );
+
+test('a task whose message its consumer keeps has none to be sent: redrive moves the dead letter, and sweep asks for no queue', async () => {
+  const ledger = sqliteLedger({ file: db });
+  await withLease({ ledger, taskId: 'own-1', type: 'charge' }, (ctx) => ctx.askHuman('May it?'));
+  await ledger.close();
+  const driver = sqliteBroker({ file: db, queue: 'jobs' });
+  const attributes = { leaseholdtaskid: 'own-1' };
+  await driver.send([{ body: new TextEncoder().encode('{}'), attributes }], never);
+  const [held] = await driver.receive({ max: 1, leaseMs: 60_000, waitMs: 0 }, never);
+  await driver.reject(held?.handle ?? '', { reason: 'rejected', description: '', attributes }, never);
+  await driver.close();
+  expect(await leasehold(['reject', 'own-1', '--reason', 'no'])).toMatchObject({ code: 0 });
+  expect(await leasehold(['redrive', 'own-1'])).toMatchObject({
+    code: 0,
+    stdout: '1 message moved back, 1 task reopened\n',
+  });
+  await age('own-1');
+  expect(await leasehold(['sweep'])).toMatchObject({ code: 0, stderr: '' });
+});

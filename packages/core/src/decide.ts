@@ -20,6 +20,7 @@ import {
 } from './record-changes.ts';
 import { isLapsed, isNewerSchema, isTerminal, MOST_QUESTIONS, SCHEMA_VERSION } from './record.ts';
 import type { Closing, EffectRecord, StoreTime, TaskRecord } from './record.ts';
+import { keepsMessage } from './parked-message.ts';
 
 /**
  * The rules of the protocol, all of them: what a record becomes when something happens to it, or why it does not.
@@ -338,7 +339,7 @@ function cancel(record: TaskRecord, event: CancelEvent, now: StoreTime): Decisio
   if (record.state === 'cancelled') return refuse('cancelled', 'the task was cancelled already');
   if (record.state === 'dead_lettered') return refuse('dead-lettered', 'the task was dead-lettered');
   if (openEffects(record).length > 0) {
-    const kept = record.state === 'waiting_human' && record.parked !== undefined && 'inline' in record.parked;
+    const kept = record.state === 'waiting_human' && keepsMessage(record);
     if (record.cancelRequested && !kept) return refuse('cancel-requested', 'the cancellation was asked for already');
     // Its message is parked here, so nobody would come by to read the effect back: it is to be sent again.
     const again = kept && ({ state: 'queued' } as const);

@@ -27,4 +27,5 @@ export * from './task-client.ts';
 export * from './task-status.ts';
 export * from './sweep.ts';
 export * from './option-names.ts';
+export { keepsMessage } from './parked-message.ts';
 export { checkPart } from './parts.ts';

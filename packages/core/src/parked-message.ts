@@ -39,6 +39,11 @@ export function parcelOf(
   };
 }
 
+/** Whether the record keeps the message of its task; that of a task of somebody else's consumer is its own. */
+export function keepsMessage({ parked }: TaskRecord): boolean {
+  return parked !== undefined && 'inline' in parked;
+}
+
 /** The message of a record that keeps one, to be sent again. Under one token it is one message. */
 export function unparcel({ parked, taskId, fencingToken }: TaskRecord): OutgoingMessage | undefined {
   if (!parked || !('inline' in parked)) return undefined;

@@ -10,6 +10,7 @@ import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { isLapsed, isTerminal, type Stage, type TaskRecord } from './record.ts';
 import { newOpId } from './task-lease.ts';
 import { checkNames } from './option-names.ts';
+import { keepsMessage } from './parked-message.ts';
 
 /** Lapsed tasks of one type and stage. */
 export interface LapsedGroup {
@@ -54,6 +55,8 @@ export interface OperatorParts {
 const CALL_TIMEOUT_MS = 10_000;
 /** Where a dead-letter queue can only be received from, one of its last letters is found behind all others. */
 const REDRIVE_TIMEOUT_MS = 60_000;
+/** Each call may have to read the whole queue for its letters. */
+const REDRIVEN_AT_ONCE = 1_000;
 const PAGE = 100;
 /** An approved task is given this long to come back by itself before its message is sent again. */
 const RESEND_AFTER_MS = 60_000;
@@ -142,6 +145,8 @@ export interface RedriveReport {
   readonly reopened: readonly string[];
   /** Messages that were moved back to the queue. */
   readonly moved: number;
+  /** Letters that were chosen and not found again, if any: somebody holds them, or a reader that died hides them for a while. */
+  readonly missing?: number;
 }
 
 /**
@@ -177,11 +182,12 @@ export async function redriveTasks(
     chosen.push(letter.messageId);
   }
   let moved = 0;
-  for (let at = 0; at < chosen.length; at += PAGE) {
-    const some = chosen.slice(at, at + PAGE);
+  for (let at = 0; at < chosen.length; at += REDRIVEN_AT_ONCE) {
+    const some = chosen.slice(at, at + REDRIVEN_AT_ONCE);
     moved += await boundedCall(clock, `${driver.name}: redrive`, REDRIVE_TIMEOUT_MS, (signal) => redrive(some, signal));
   }
-  return { reopened, moved };
+  const missing = chosen.length - moved;
+  return { reopened, moved, ...(missing > 0 && { missing }) };
 }
 
 /** The task whose message this is. One that only bore the id of another task is not that task's, which has a message of its own. */
@@ -207,7 +213,7 @@ async function resendApproved(parts: OperatorParts, ledger: LedgerSession): Prom
   const resent: string[] = [];
   if (!parts.broker) return resent;
   for await (const { record, now } of records(ledger, { states: ['queued'] })) {
-    if (!record.parked || now.earliest - record.updatedAt < RESEND_AFTER_MS) continue;
+    if (!keepsMessage(record) || now.earliest - record.updatedAt < RESEND_AFTER_MS) continue;
     if (await parts.broker.resend(record)) resent.push(record.taskId);
   }
   return resent;

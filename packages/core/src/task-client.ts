@@ -12,6 +12,7 @@ import type { EnqueueOutcome, NewTask } from './lease.ts';
 import { DEFAULT_RETENTION_MS, type LeaseBroker } from './lease-broker.ts';
 import { ledgerSession, type LedgerSession } from './ledger-session.ts';
 import { isTerminal, type EffectRecord, type SettlementReceipt, type TaskRecord, type TaskState } from './record.ts';
+import { keepsMessage } from './parked-message.ts';
 import { checkPart } from './parts.ts';
 import { checkNames, type OptionNames } from './option-names.ts';
 import { newOpId } from './task-lease.ts';
@@ -164,13 +165,13 @@ export function createTaskClient(parts: TaskClientParts): TaskClient {
     // Asked for before, by this very call if its answer was lost and the owner wrote since.
     if ('refused' in outcome && outcome.refused === 'cancel-requested') {
       const { record } = await status(taskId);
-      if (record?.state === 'queued' && record.parked) await sendAgain(record);
+      if (record?.state === 'queued' && keepsMessage(record)) await sendAgain(record);
       return { taskId, outcome: 'requested' };
     }
     if ('refused' in outcome) return { taskId, outcome: 'refused', cause: outcome.refused, message: outcome.message };
     const { record } = outcome;
     // Unconfirmed, the next sweep sends it.
-    if (record.state === 'queued' && record.parked) await sendAgain(record);
+    if (record.state === 'queued' && keepsMessage(record)) await sendAgain(record);
     return { taskId, outcome: record.state === 'cancelled' ? 'cancelled' : 'requested' };
   };
 
@@ -297,7 +298,7 @@ export function createTaskClient(parts: TaskClientParts): TaskClient {
     async reopen(taskId) {
       const outcome = await write(ledger, taskId, { type: 'reopen', opId: newOpId() });
       if ('refused' in outcome) return { done: false, sent: false, message: outcome.message };
-      return outcome.record.parked
+      return keepsMessage(outcome.record)
         ? sendAgain(outcome.record)
         : { done: true, sent: false, message: 'the task may run again; move its message back' };
     },

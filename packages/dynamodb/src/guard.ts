@@ -85,7 +85,8 @@ export function dynamoDbGuard(options: DynamoDbGuardOptions): GuardStore {
     let certain = false;
     for (let round = 0; round < MOST_ROUNDS; round++) {
       let now = table.estimate();
-      if (!now && !certain) {
+      // Nothing is known of the time: there was no answer yet, or the machine slept while the last one was on its way.
+      if (!now) {
         ({ item: seen, now } = await table.getTimed(key, signal));
         certain = true;
       }

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Clock } from '@leasehold/core';
@@ -22,6 +23,7 @@ function sleeper() {
   let slept = 0;
   let asleepSince: number | undefined;
   let next: 'request' | 'answer' | undefined;
+  let itemed = false;
   const clock: Clock = {
     monotonic: () => (asleepSince ?? one.clock.monotonic()) - slept,
     wall: () => one.clock.wall(),
@@ -40,6 +42,17 @@ function sleeper() {
   const handle: typeof inner.handle = async (...call) => {
     await sleepIf('request');
     const answer = await inner.handle(...call);
+    if (itemed && answer.response.statusCode === 400) {
+      const chunks: Buffer[] = [];
+      for await (const chunk of answer.response.body as AsyncIterable<Buffer>) chunks.push(chunk);
+      const refused = JSON.parse(Buffer.concat(chunks).toString()) as object;
+      const body = JSON.stringify({ ...refused, Item: await table.item('guard#s') });
+      const headers = {
+        'content-type': answer.response.headers['content-type'] ?? '',
+        date: answer.response.headers['date'] ?? '',
+      };
+      Object.assign(answer.response, { body: Readable.from([Buffer.from(body)]), headers });
+    }
     await sleepIf('answer');
     return answer;
   };
@@ -50,6 +63,8 @@ function sleeper() {
     guard: dynamoDbGuard({ ...table.design, client, clock }),
     ledger: dynamoDbLedger({ ...table.design, client, clock }),
     sleepDuring: (what: 'request' | 'answer') => void (next = what),
+    /** As DynamoDB's do, and the emulator's do not: the answer then costs no read that would tell the time. */
+    refusalsBearItem: () => void (itemed = true),
   };
 }
 
@@ -62,6 +77,20 @@ test('a hold that is taken after a sleep that caught an answer on its way is not
   await guard.look({ scope: 'elsewhere, too', key: 'k', token: 1 }, never());
   expect(await guard.begin({ ...ask, hold: 'mine' }, never())).toEqual({ new: 'mine' });
   expect(await table.guard().begin({ ...ask, hold: 'theirs' }, never())).toBe('in-progress');
+});
+
+test('a hold that is taken after a sleep that caught a refused write is no longer than it was asked for', async () => {
+  const { guard, sleepDuring, refusalsBearItem } = sleeper();
+  await guard.look({ scope: 'elsewhere', key: 'k', token: 1 }, never());
+  // Its guess that nothing is there is wrong, so its first write is refused.
+  await table.guard().begin({ ...ask, key: 'other', hold: 'theirs' }, never());
+  refusalsBearItem();
+  sleepDuring('request');
+  expect(await guard.begin({ ...ask, hold: 'mine' }, never())).toEqual({ new: 'mine' });
+  await one.time.advance(60_000);
+  const other = table.guard();
+  await other.look({ scope: 'elsewhere', key: 'k', token: 1 }, never());
+  expect(await other.begin({ ...ask, hold: 'next' }, never())).toEqual({ inDoubt: 'mine' });
 });
 
 test.each([

@@ -66,7 +66,7 @@ describe('making a table', () => {
   });
 
   test('a table that is being deleted is waited for, and made anew; one that was archived is not waited for', async () => {
-    const design = { ...connection(), table: 'leaving', clock: one.clock };
+    const design = { ...connection(), table: 'leaving' };
     await createTable(design);
     one.server.faults.on('DescribeTable', async (call) => {
       const answer = await describedAs({ TableStatus: 'DELETING' })(call);
@@ -74,7 +74,7 @@ describe('making a table', () => {
       return answer;
     });
     let done: unknown;
-    void createTable(design).then((report) => (done = report));
+    void createTable({ ...design, clock: one.clock }).then((report) => (done = report));
     expect(await one.time.until(() => done !== undefined, 10_000)).toBe(true);
     expect(done).toMatchObject({ created: true });
     one.server.faults.on('DescribeTable', describedAs({ TableStatus: 'ARCHIVED' }));

@@ -190,7 +190,9 @@ export function sqsBroker(options: SqsBrokerOptions): SqsBroker {
       return readDepth(calls, queueUrl, settings.deadLetterQueueUrl, signal);
     },
     close() {
-      closing ??= Promise.all([polls.close(), reader?.close()]).then(() => calls.destroy());
+      closing ??= Promise.all([polls.close(), reader?.close()])
+        .then(() => undefined)
+        .finally(() => calls.destroy());
       return closing;
     },
   };

@@ -1,5 +1,5 @@
 import type { Message } from '@aws-sdk/client-sqs';
-import type { DeadLetter, DeadLetterPage } from '@leasehold/core';
+import { LeaseholdError, type DeadLetter, type DeadLetterPage } from '@leasehold/core';
 import { deliveryOf, type SqsHandle } from './deliveries.ts';
 import { changeVisibility, remove } from './handle-calls.ts';
 import { writeAttributes } from './message-attributes.ts';
@@ -13,7 +13,7 @@ import type { SqsCalls } from './sqs-client.ts';
 export interface DeadLetterReader {
   page(ask: { readonly limit: number; readonly cursor?: string }, signal: AbortSignal): Promise<DeadLetterPage>;
   redrive(messageIds: readonly string[], signal: AbortSignal): Promise<number>;
-  /** Gives back what a listing that nobody ended has taken. Never rejects. */
+  /** Ends what is under way between two of its calls, and gives back what was taken. Never rejects. */
   close(): Promise<void>;
 }
 
@@ -40,6 +40,17 @@ const [BEGIN, MORE, END] = ['begin', 'more', 'end'];
 export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQueueUrl: string): DeadLetterReader {
   /** Receipts of what a listing has taken, by message id. */
   const seen = new Map<string, Receipt>();
+  const underWay = new Set<Promise<unknown>>();
+  let closed = false;
+  const tracked = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    const running = work();
+    underWay.add(running);
+    try {
+      return await running;
+    } finally {
+      underWay.delete(running);
+    }
+  };
 
   const receive = async (max: number, signal: AbortSignal): Promise<readonly SqsHandle[]> => {
     const answer = await calls.receive(
@@ -74,10 +85,11 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
       for (const answer of answers) if (answer.status === 'rejected') throw answer.reason;
       // Those that come again since this takes so long hide the others, but each only once.
       again += some.length - fresh.length;
+      if (closed) throw new LeaseholdError('closed', 'The driver was closed while its dead letters were read.');
       if (some.length === 0 || again > taken.size) return;
       missing = await enough(fresh);
       // SQS brings fewer than there are, and than it was asked for, as it likes.
-      if (2 * some.length >= asks.reduce((sum, max) => sum + max, 0)) width = Math.min(2 * width, TOGETHER);
+      width = Math.min(2 * width, TOGETHER);
     }
   };
   /** At most so many; what was not answered stays in `taken`. What SQS refuses comes back by itself. */
@@ -94,7 +106,8 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
         for (const [messageId] of batch) taken.delete(messageId);
       }
     };
-    await Promise.all(Array.from({ length: TOGETHER }, line));
+    const lines = await Promise.allSettled(Array.from({ length: TOGETHER }, line));
+    for (const ended of lines) if (ended.status === 'rejected') throw ended.reason;
   };
   /** What is not given back comes back by itself. */
   const giveBackAtLast = (taken: Map<string, Receipt>): Promise<void> =>
@@ -117,54 +130,61 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
     return sent;
   };
   return {
-    async page({ limit, cursor = BEGIN }, signal) {
-      if (cursor !== MORE) {
-        await giveBack(seen, BACK_AT_ONCE, signal);
-        if (seen.size > 0) return { letters: [], cursor };
-        if (cursor === END) return { letters: [] };
-      }
-      const letters: DeadLetter[] = [];
-      await take(
-        seen,
-        (fresh) => {
-          letters.push(...fresh.map(letterOf));
-          return limit - letters.length;
-        },
-        signal,
-      );
-      if (letters.length === limit) return { letters, cursor: MORE };
-      await giveBack(seen, BACK_AT_ONCE, signal);
-      return { letters, ...(seen.size > 0 && { cursor: END }) };
-    },
-    async redrive(messageIds, signal) {
-      const wanted = new Set(messageIds);
-      // A listing that goes on hides what it has shown; the rest of it stays hidden, for the listing to end.
-      const shown = new Map([...seen].filter(([messageId]) => wanted.has(messageId)));
-      await giveBack(shown, Infinity, signal);
-      for (const messageId of wanted) seen.delete(messageId);
-      const held = new Map<string, Receipt>();
-      let moved = 0;
-      try {
+    page: ({ limit, cursor = BEGIN }, signal) =>
+      tracked(async () => {
+        if (cursor !== MORE) {
+          await giveBack(seen, BACK_AT_ONCE, signal);
+          if (seen.size > 0) return { letters: [], cursor };
+          if (cursor === END) return { letters: [] };
+        }
+        const letters: DeadLetter[] = [];
         await take(
-          held,
-          async (fresh) => {
-            const sent = await move(
-              fresh.filter(({ messageId }) => wanted.delete(messageId)),
-              signal,
-            );
-            for (const { messageId } of sent) held.delete(messageId);
-            moved += sent.length;
-            return wanted.size === 0 ? 0 : TOGETHER * BATCH;
+          seen,
+          (fresh) => {
+            letters.push(...fresh.map(letterOf));
+            return limit - letters.length;
           },
           signal,
         );
-      } finally {
-        // Also when it was stopped halfway, for the next try is to find them.
-        await giveBackAtLast(held);
-      }
-      return moved;
+        if (letters.length === limit) return { letters, cursor: MORE };
+        await giveBack(seen, BACK_AT_ONCE, signal);
+        return { letters, ...(seen.size > 0 && { cursor: END }) };
+      }),
+    redrive: (messageIds, signal) =>
+      tracked(async () => {
+        const wanted = new Set(messageIds);
+        // A listing that goes on hides what it has shown; the rest of it stays hidden, for the listing to end.
+        const shown = new Map([...seen].filter(([messageId]) => wanted.has(messageId)));
+        await giveBack(shown, Infinity, signal);
+        for (const messageId of wanted) seen.delete(messageId);
+        const held = new Map<string, Receipt>();
+        let moved = 0;
+        try {
+          await take(
+            held,
+            async (fresh) => {
+              const sent = await move(
+                fresh.filter(({ messageId }) => wanted.delete(messageId)),
+                signal,
+              );
+              for (const { messageId } of sent) held.delete(messageId);
+              moved += sent.length;
+              return wanted.size === 0 ? 0 : TOGETHER * BATCH;
+            },
+            signal,
+          );
+        } finally {
+          // Also when it was stopped halfway, for the next try is to find them.
+          if (!signal.aborted) await giveBack(held, Infinity, signal).catch(() => undefined);
+          await giveBackAtLast(held);
+        }
+        return moved;
+      }),
+    async close() {
+      closed = true;
+      await Promise.allSettled(underWay);
+      await giveBackAtLast(seen);
     },
-    close: () => giveBackAtLast(seen),
   };
 }
 

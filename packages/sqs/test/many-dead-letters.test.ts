@@ -38,6 +38,10 @@ class Server {
   readonly #rttMs: number;
   readonly #queues = new Map<string, Map<string, Stored>>();
   #ids = 0;
+  /** Standard queues hand out in no order. */
+  shuffle = false;
+  /** Messages in one answer. */
+  most = 10;
 
   constructor(clock: VirtualClock, rttMs: number) {
     this.#clock = clock;
@@ -82,8 +86,10 @@ class Server {
   async #receive(queue: Map<string, Stored>, input: Input, signal: AbortSignal): Promise<unknown> {
     const now = this.#clock.monotonic();
     const found: Stored[] = [];
-    for (const stored of queue.values()) {
-      if (found.length === input.MaxNumberOfMessages) break;
+    const all = [...queue.values()];
+    if (this.shuffle) all.sort(() => Math.random() - 0.5);
+    for (const stored of all) {
+      if (found.length === Math.min(this.most, input.MaxNumberOfMessages)) break;
       if (stored.visibleAt <= now) found.push(stored);
     }
     for (const stored of found) stored.visibleAt = now + input.VisibilityTimeout * 1_000;
@@ -217,4 +223,63 @@ test('the group of a fair queue survives dead-lettering and redrive', async () =
     moved: 1,
   });
   expect((await done(clock, driver.receive(ask, never)))[0]?.groupId).toBe('tenant-7');
+});
+
+test('a redrive over a slow line leaves no letter behind and none out of sight, in whatever order they come', async () => {
+  const { clock, parts, server } = world(100, 3_000);
+  server.shuffle = true;
+  expect(
+    await done(
+      clock,
+      redriveTasks(parts, () => true),
+    ),
+  ).toEqual({ reopened: [], moved: 3_000 });
+  expect([server.visible(deadLetterQueueUrl), server.visible(queueUrl)]).toEqual([0, 3_000]);
+});
+
+test.each([1, 3, 10])('letters that come %d at a time are all listed in time', async (most) => {
+  const { clock, parts, server } = world(100, 1_100);
+  server.most = most;
+  expect(await done(clock, sweepTasks(parts))).toMatchObject({ deadLetters: 1_100 });
+  expect(server.visible(deadLetterQueueUrl)).toBe(1_100);
+});
+
+test.each(['a listing', 'a redrive'])(
+  'a close in the middle of %s ends it, and leaves all letters in sight',
+  async (what) => {
+    const { clock, driver, server } = world(100, 2_000);
+    const { deadLetters, redrive } = readable(driver);
+    const running = what === 'a listing' ? deadLetters({ limit: 1_000 }, never) : redrive(['m1999'], never);
+    const ended = running.then(
+      () => 'done',
+      ({ code }: { readonly code: string }) => code,
+    );
+    await clock.advance(450);
+    expect(server.visible(deadLetterQueueUrl)).toBeLessThan(2_000);
+    await done(clock, driver.close());
+    expect(server.visible(deadLetterQueueUrl)).toBe(2_000);
+    expect(await ended).toBe('closed');
+  },
+);
+
+test('letters that are chosen and not found again are told of', async () => {
+  const { clock, driver, parts, server } = world(1, 30);
+  const other = sqsBroker({ queueUrl, client: server, settings: { deadLetterQueueUrl }, clock });
+  const taken = new Set<string>();
+  const { redrive } = readable(driver);
+  const disturbed: typeof driver = {
+    ...driver,
+    async redrive(ids, signal) {
+      // Somebody else begins to look at them in between.
+      const { letters } = await readable(other).deadLetters({ limit: 10 }, never);
+      for (const { messageId } of letters) taken.add(messageId);
+      return redrive(ids, signal);
+    },
+  };
+  const report = await done(
+    clock,
+    redriveTasks({ ...parts, driver: disturbed }, () => true),
+  );
+  expect(report).toEqual({ reopened: [], moved: 20, missing: 10 });
+  expect(taken.size).toBe(10);
 });

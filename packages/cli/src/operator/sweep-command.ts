@@ -1,4 +1,5 @@
 import {
+  keepsMessage,
   createTaskClient,
   redriveTasks,
   sweepTasks,
@@ -66,7 +67,7 @@ function pageOf(report: SweepReport, dryRun: boolean): string {
   lines.push(`dead letters: ${report.deadLetters}, of which ${report.unrecorded} without a record`);
   if (report.unrecorded > 0)
     lines.push(
-      'nothing is known of those; once what was wrong with them is mended (the producer, or the codec of the queue), they run again by',
+      'no task of the ledger is theirs; once what was wrong with them is mended (the producer, or the codec of the queue), they run again by',
       '"leasehold redrive MESSAGE" with the id of one, or "leasehold redrive --all" for every dead letter',
       ...lettersOf(report),
     );
@@ -102,7 +103,7 @@ export async function redriveCommand(
   return withLedger(options, async (open) => {
     const record = name === undefined ? undefined : await findTask(open.client, name);
     // Its message was acknowledged long ago, and is in no dead-letter queue.
-    if (record?.state === 'dead_lettered' && record.parked)
+    if (record?.state === 'dead_lettered' && keepsMessage(record))
       return withQueueOf(options, open, (queue) => reopenParked(record, queue, options.json ?? false), true);
     return withQueueOf(options, open, async ({ parts }) => {
       const report = await redriven(parts, name, record?.taskId);
@@ -110,6 +111,11 @@ export async function redriveCommand(
       else
         process.stdout.write(
           `${counted(report.moved, 'message')} moved back, ${counted(report.reopened.length, 'task')} reopened\n`,
+        );
+      if (report.missing !== undefined)
+        throw new CliFailure(
+          1,
+          `${counted(report.missing, 'dead letter')} could not be found again: somebody is reading them too, or a reader that died hides them for some minutes. Redrive again.`,
         );
       if (report.moved === 0 && name !== undefined)
         throw new CliFailure(1, `the dead-letter queue has no message of ${plain(name)}.`);
