@@ -25,10 +25,7 @@ function isDemo(file: string): boolean {
     const names = objects.map(({ name }) => String(name)).filter((name) => !name.startsWith('sqlite_'));
     if (names.includes('leasehold_task') && names.includes('tickets')) return true;
     // One that was stopped before its service had made its tables has nothing in it yet; nor has anybody else's that is removed for it.
-    return (
-      names.length > 0 &&
-      names.every((name) => BEGUN.includes(name) || (name.startsWith('leasehold_') && isEmpty(db, name)))
-    );
+    return names.every((name) => BEGUN.includes(name) || (name.startsWith('leasehold_') && isEmpty(db, name)));
   } catch {
     // Not a database, or one that cannot be read: not to be removed either way.
     return false;

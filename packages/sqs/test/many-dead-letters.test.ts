@@ -1,6 +1,14 @@
 /** Thousands of dead letters, as there are after an outage, seen over a line with a delay. The emulator's time goes in whole seconds, too coarse for it. */
 import { expect, test } from 'vitest';
-import { redriveTasks, sleep, sweepTasks, virtualClock, type DeadLetter, type VirtualClock } from '@leasehold/core';
+import {
+  LeaseholdError,
+  redriveTasks,
+  sleep,
+  sweepTasks,
+  virtualClock,
+  type DeadLetter,
+  type VirtualClock,
+} from '@leasehold/core';
 import { memoryLedger } from '@leasehold/core/memory';
 import { sqsBroker, type SqsBroker } from '@leasehold/sqs';
 
@@ -252,7 +260,7 @@ test.each(['a listing', 'a redrive'])(
     const running = what === 'a listing' ? deadLetters({ limit: 1_000 }, never) : redrive(['m1999'], never);
     const ended = running.then(
       () => 'done',
-      ({ code }: { readonly code: string }) => code,
+      (error: unknown) => (error instanceof LeaseholdError ? error.code : error),
     );
     await clock.advance(450);
     expect(server.visible(deadLetterQueueUrl)).toBeLessThan(2_000);
