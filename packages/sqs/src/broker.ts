@@ -108,7 +108,7 @@ export function sqsBroker(options: SqsBrokerOptions): SqsBroker {
     await open(signal);
     const { deadLetterQueueUrl } = settings;
     if (deadLetterQueueUrl === undefined) return undefined;
-    return (reader ??= deadLetterReader(calls, queueUrl, deadLetterQueueUrl));
+    return (reader ??= deadLetterReader(calls, queueUrl, deadLetterQueueUrl, clock));
   };
 
   return {

@@ -1,5 +1,5 @@
 import type { Message } from '@aws-sdk/client-sqs';
-import { LeaseholdError, type DeadLetter, type DeadLetterPage } from '@leasehold/core';
+import { LeaseholdError, type Clock, type DeadLetter, type DeadLetterPage } from '@leasehold/core';
 import { deliveryOf, type SqsHandle } from './deliveries.ts';
 import { changeVisibility, remove } from './handle-calls.ts';
 import { writeAttributes } from './message-attributes.ts';
@@ -37,7 +37,12 @@ const [BEGIN, MORE, END] = ['begin', 'more', 'end'];
  * of them back when it has seen the last one. Meanwhile others do not see them, and each counts one more receive.
  * In a FIFO queue a taken message would hide the rest of its group: there it cannot be done.
  */
-export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQueueUrl: string): DeadLetterReader {
+export function deadLetterReader(
+  calls: SqsCalls,
+  queueUrl: string,
+  deadLetterQueueUrl: string,
+  clock: Clock,
+): DeadLetterReader {
   /** Receipts of what a listing has taken, by message id. */
   const seen = new Map<string, Receipt>();
   const underWay = new Set<Promise<unknown>>();
@@ -110,8 +115,12 @@ export function deadLetterReader(calls: SqsCalls, queueUrl: string, deadLetterQu
     for (const ended of lines) if (ended.status === 'rejected') throw ended.reason;
   };
   /** What is not given back comes back by itself. */
-  const giveBackAtLast = (taken: Map<string, Receipt>): Promise<void> =>
-    giveBack(taken, Infinity, AbortSignal.timeout(GIVE_BACK_MS)).catch(() => undefined);
+  const giveBackAtLast = async (taken: Map<string, Receipt>): Promise<void> => {
+    const bound = new AbortController();
+    const timer = clock.timer(GIVE_BACK_MS, () => bound.abort(new Error(`longer than ${GIVE_BACK_MS} ms`)));
+    await giveBack(taken, Infinity, bound.signal).catch(() => undefined);
+    timer.cancel();
+  };
   const move = async (handles: readonly SqsHandle[], signal: AbortSignal): Promise<readonly SqsHandle[]> => {
     if (handles.length === 0) return [];
     const entries = handles.map((handle) => {
