@@ -26,7 +26,7 @@ const WAIT_SECONDS = 1;
 /** Calls at once. After an outage tens of thousands of letters are there, and each call of ours has ten seconds. */
 const TOGETHER = 16;
 /** So many are given back for one page; the next page goes on. */
-const BACK_AT_ONCE = 5_000;
+const BACK_AT_ONCE = 1_000;
 /** A call without an end would keep the process. */
 const GIVE_BACK_MS = 5_000;
 /** Where a listing is: before its first letter, among them, or behind the last one. */
@@ -99,11 +99,7 @@ export function deadLetterReader(
   };
   /** At most so many; what was not answered stays in `taken`. What SQS refuses comes back by itself. */
   const giveBack = async (taken: Map<string, Receipt>, most: number, signal: AbortSignal): Promise<void> => {
-    const chosen = [...taken].slice(0, most);
-    const batches = Array.from({ length: Math.ceil(chosen.length / BATCH) }, (_, index) =>
-      chosen.slice(index * BATCH, (index + 1) * BATCH),
-    );
-    const next = batches.values();
+    const next = batchesOf([...taken].slice(0, most)).values();
     const line = async (): Promise<void> => {
       for (const batch of next) {
         const receipts = batch.map(([, receipt]) => receipt);
@@ -111,8 +107,7 @@ export function deadLetterReader(
         for (const [messageId] of batch) taken.delete(messageId);
       }
     };
-    const lines = await Promise.allSettled(Array.from({ length: TOGETHER }, line));
-    for (const ended of lines) if (ended.status === 'rejected') throw ended.reason;
+    await allEnded(Array.from({ length: TOGETHER }, line));
   };
   /** What is not given back comes back by itself. */
   const giveBackAtLast = async (taken: Map<string, Receipt>): Promise<void> => {
@@ -121,8 +116,12 @@ export function deadLetterReader(
     await giveBack(taken, Infinity, bound.signal).catch(() => undefined);
     timer.cancel();
   };
-  const move = async (handles: readonly SqsHandle[], signal: AbortSignal): Promise<readonly SqsHandle[]> => {
-    if (handles.length === 0) return [];
+  /** Sends a batch to the queue, then deletes it here. `onSent` is told of each that was sent, also where the rest fails. */
+  const move = async (
+    handles: readonly SqsHandle[],
+    onSent: (handle: SqsHandle) => void,
+    signal: AbortSignal,
+  ): Promise<void> => {
     const entries = handles.map((handle) => {
       const { text, encoded } = textOfBody(handle.body);
       return {
@@ -133,10 +132,9 @@ export function deadLetterReader(
     });
     const outcomes = await sendEntries(calls, queueUrl, entries, signal);
     const sent = handles.filter((_, index) => 'messageId' in (outcomes[index] ?? {}));
+    for (const handle of sent) onSent(handle);
     // A letter that stays after all is one that comes twice; its token tells.
-    for (let at = 0; at < sent.length; at += BATCH)
-      await remove(calls, deadLetterQueueUrl, sent.slice(at, at + BATCH), signal);
-    return sent;
+    await remove(calls, deadLetterQueueUrl, sent, signal);
   };
   return {
     page: ({ limit, cursor = BEGIN }, signal) =>
@@ -172,12 +170,12 @@ export function deadLetterReader(
           await take(
             held,
             async (fresh) => {
-              const sent = await move(
-                fresh.filter(({ messageId }) => wanted.delete(messageId)),
-                signal,
-              );
-              for (const { messageId } of sent) held.delete(messageId);
-              moved += sent.length;
+              const chosen = fresh.filter(({ messageId }) => wanted.delete(messageId));
+              const onSent = ({ messageId }: SqsHandle): void => {
+                held.delete(messageId);
+                moved++;
+              };
+              await allEnded(batchesOf(chosen).map((batch) => move(batch, onSent, signal)));
               return wanted.size === 0 ? 0 : TOGETHER * BATCH;
             },
             signal,
@@ -195,6 +193,18 @@ export function deadLetterReader(
       await giveBackAtLast(seen);
     },
   };
+}
+
+/** As many to a call as SQS takes. */
+function batchesOf<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
+  return Array.from({ length: Math.ceil(items.length / BATCH) }, (_, index) =>
+    items.slice(index * BATCH, (index + 1) * BATCH),
+  );
+}
+
+/** Waits for all, whatever becomes of one; then rejects with the first failure. */
+async function allEnded(work: readonly Promise<void>[]): Promise<void> {
+  for (const ended of await Promise.allSettled(work)) if (ended.status === 'rejected') throw ended.reason;
 }
 
 function letterOf({ messageId, body, attributes }: SqsHandle): DeadLetter {
