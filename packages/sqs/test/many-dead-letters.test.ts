@@ -234,7 +234,7 @@ test('the group of a fair queue survives dead-lettering and redrive', async () =
 });
 
 test('a redrive over a slow line leaves no letter behind and none out of sight, in whatever order they come', async () => {
-  const { clock, parts, server } = world(400, 6_000);
+  const { clock, parts, server } = world(200, 6_000);
   server.shuffle = true;
   expect(
     await done(
