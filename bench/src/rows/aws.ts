@@ -70,7 +70,7 @@ export const awsRaw: Row = {
       ours: 'aws-ours',
       peer: 'aws-raw',
       concurrency: CONCURRENCY,
-      tasks: 1_500,
+      tasks: 4_500,
       place: placeFor(context, 'aws-raw'),
     }),
   ],
