@@ -327,6 +327,7 @@ test('a file that this user may not write to is named with what has to be writab
   expect(unreadable('--db x', broken).message).toBe('--db x cannot be read (disk I/O error).');
 });
 
+// Nobody else may become another user; the case before this one is the same without one.
 test.runIf(process.getuid?.() === 0)('the same, as another user', async () => {
   for (const path of [folder, dirname(db)]) chmodSync(path, 0o755);
   const ended = await run(['list', '--db', db], { cwd: folder, uid: 65_534 });

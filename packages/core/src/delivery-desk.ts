@@ -331,10 +331,7 @@ export function deliveryDesk(parts: {
     },
     async sendFollowUps(record, groupId) {
       if (!record.next) return true;
-      const parent = {
-        ...(record.agentRunId !== undefined && { agentRunId: record.agentRunId }),
-        ...(groupId !== undefined && { groupId }),
-      };
+      const parent = { agentRunId: record.agentRunId, groupId };
       const outcomes = await enqueueTasks(
         session,
         codec,

@@ -87,7 +87,7 @@ export async function enqueueTasks(
 /** The follow-ups of a settled task, as new tasks. */
 export function followUpTask(
   followUp: FollowUp,
-  parent: { readonly agentRunId?: string; readonly groupId?: string },
+  parent: { readonly agentRunId: string | undefined; readonly groupId: string | undefined },
 ): NewTask {
   return {
     type: followUp.type,

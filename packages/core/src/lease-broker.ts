@@ -35,14 +35,6 @@ export interface Settlement {
   readonly next?: readonly FollowUp[];
 }
 
-const PARTS: OptionNames<LeaseBrokerParts> = {
-  driver: true,
-  ledger: true,
-  clock: true,
-  codec: true,
-  retentionMs: true,
-};
-
 /**
  * Tasks under lease over one queue and one ledger. Made by {@link createLeaseBroker}. Acquiring, renewing, releasing, settling and
  * dead-lettering are separate operations; losing a lease is a value, not an exception.
@@ -111,6 +103,14 @@ export interface LeaseBrokerParts {
   /** How long terminal records are kept, in milliseconds. Default 30 days. */
   readonly retentionMs?: number;
 }
+
+const PARTS: OptionNames<LeaseBrokerParts> = {
+  driver: true,
+  ledger: true,
+  clock: true,
+  codec: true,
+  retentionMs: true,
+};
 
 /** In a rolling deploy the worker that knows a new type is not far; each hand-back costs a delivery, so it is not asked for every second. */
 const FOREIGN_TYPE_DELAY_MS = 60_000;

@@ -48,12 +48,7 @@ export class BrokerPort implements AttemptPort {
 
   checkFollowUp(followUp: FollowUp): void {
     const { held, record } = this.#lease;
-    const { groupId } = held.delivery;
-    const parent = {
-      ...(record.agentRunId !== undefined && { agentRunId: record.agentRunId }),
-      ...(groupId !== undefined && { groupId }),
-    };
-    this.#broker.check(followUpTask(followUp, parent));
+    this.#broker.check(followUpTask(followUp, { agentRunId: record.agentRunId, groupId: held.delivery.groupId }));
   }
 
   get capAt(): number {
